@@ -1,0 +1,2 @@
+//! `rlscaler`: the only product binary. Wiring, flags, telemetry; no logic.
+fn main() {}

@@ -1,0 +1,1 @@
+//! Reconcilers: observe, decide, plan, apply, report.

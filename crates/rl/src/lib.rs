@@ -1,0 +1,1 @@
+//! Networks, model files and learning.

@@ -1,0 +1,1 @@
+//! Reading the world: Prometheus, the metrics API and fixed values, with freshness and limits.

@@ -1,0 +1,1 @@
+//! Deterministic service simulator over the brain's queue model.

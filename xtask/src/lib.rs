@@ -1,0 +1,1 @@
+//! Development tasks as a library, so that real-cluster tests in other crates use the same code as the commands.
