@@ -1,1 +1,20 @@
 //! Networks, model files and learning.
+//!
+//! In: features and a price of lateness; or a model file; or simulated windows to learn from. Out: an
+//! implementation of the brain's `Policy`; or a model file. Never: Kubernetes, HTTP, an async runtime.
+
+pub mod actor_critic;
+//pub mod builtin;
+pub mod head;
+pub mod manifest;
+//pub mod model;
+pub mod model_file;
+pub mod network;
+pub mod seed;
+pub mod tensors;
+pub mod weights;
+
+//pub use builtin::builtin;
+pub use manifest::{Manifest, ModelKind};
+//pub use model::Model;
+pub use model_file::ModelFault;

@@ -1,0 +1,99 @@
+//! The actor's head: how the log-multiplier depends on the price of lateness.
+//!
+//! `g = a + sum over anchors of |gate_i| * softplus(b_i) * ramp_i(log price)`: every factor of the sum is at least 0
+//! and every ramp never falls, so a higher price can never ask for fewer replicas, whatever the weights are. This
+//! also holds in floating point, since rounding preserves order. The gates let a net of zeros answer exactly 0,
+//! which softplus alone (ln 2 at 0) would not.
+
+/// Ramps, and so outputs of the actor beside `a`.
+pub const ANCHORS: usize = 4;
+
+/// Outputs of the actor's last layer: `a`, then one `b` per anchor.
+pub const HEAD: usize = 1 + ANCHORS;
+
+/// Prices below and above are answered as the nearest of these; training draws log-uniformly between them.
+pub const PRICE_MIN: f64 = 1.0;
+/// See [`PRICE_MIN`]. The error-budget controller never exceeds it either.
+pub const PRICE_MAX: f64 = 1500.0;
+
+/// Most the actor may move the planner's answer by, as a logarithm: a factor of 6 either way. Twice what training
+/// ever asked for; anything beyond is a net gone astray.
+pub const LOG_MULTIPLIER_LIMIT: f32 = 1.8;
+
+/// How strongly a gate acts. A gate grows from 0 with the optimiser's step, and this brings its term to full
+/// strength within some hundred of them.
+pub const GATE_SCALE: f32 = 10.0;
+
+/// The ramps at `price`: piecewise linear in its logarithm, equally spaced, each 0 before and 1 after its stretch.
+#[must_use]
+pub fn ramps(price: f64) -> [f32; ANCHORS] {
+    let stretch = (PRICE_MAX / PRICE_MIN).ln() / ANCHORS as f64;
+    let position = (bounded(price) / PRICE_MIN).ln() / stretch;
+    std::array::from_fn(|anchor| (position - anchor as f64).clamp(0.0, 1.0) as f32)
+}
+
+/// `price` moved into what training draws from; one that is not a number becomes the lowest.
+#[must_use]
+#[allow(clippy::manual_clamp, reason = "clamp would let a NaN through")]
+pub fn bounded(price: f64) -> f64 {
+    price.max(PRICE_MIN).min(PRICE_MAX)
+}
+
+/// `ln(1 + exp(x))`, without overflow.
+#[must_use]
+pub fn softplus(x: f32) -> f32 {
+    x.max(0.0) + (-x.abs()).exp().ln_1p()
+}
+
+/// The log-multiplier from the last layer's outputs and the gates.
+#[must_use]
+pub fn log_multiplier(output: &[f32; HEAD], gates: &[f32; ANCHORS], ramps: &[f32; ANCHORS]) -> f32 {
+    let mut g = output[0];
+    for anchor in 0..ANCHORS {
+        let slope = (GATE_SCALE * gates[anchor]).abs() * softplus(output[1 + anchor]);
+        g += slope * ramps[anchor];
+    }
+    g.clamp(-LOG_MULTIPLIER_LIMIT, LOG_MULTIPLIER_LIMIT)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_head_of_zeros_answers_exactly_zero_at_every_price() {
+        for price in [0.0, 1.0, 4.0, 20.0, 1500.0, 1e9, f64::NAN] {
+            assert_eq!(log_multiplier(&[0.0; HEAD], &[0.0; ANCHORS], &ramps(price)), 0.0);
+        }
+    }
+
+    #[test]
+    fn ramps_fill_one_after_the_other() {
+        assert_eq!(ramps(PRICE_MIN), [0.0; ANCHORS]);
+        assert_eq!(ramps(PRICE_MAX), [1.0; ANCHORS]);
+        let middle = ramps(PRICE_MAX.sqrt());
+        assert!(middle[0] == 1.0 && (middle[1] - 1.0).abs() < 1e-6 && middle[2] < 1e-6 && middle[3] == 0.0);
+    }
+
+    #[test]
+    fn softplus_does_not_overflow() {
+        assert_eq!(softplus(1000.0), 1000.0);
+        assert_eq!(softplus(-1000.0), 0.0);
+        assert!((softplus(0.0) - std::f32::consts::LN_2).abs() < 1e-7);
+    }
+
+    proptest! {
+        #[test]
+        fn a_higher_price_never_asks_for_fewer(
+            output in prop::array::uniform5(-50.0f32..50.0),
+            gates in prop::array::uniform4(-3.0f32..3.0),
+            low in 0.0f64..2000.0,
+            raise in 0.0f64..2000.0,
+        ) {
+            let at = |price| log_multiplier(&output, &gates, &ramps(price));
+            prop_assert!(at(low) <= at(low + raise));
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! The same two networks as candle tensors, for training and for large batches: one matrix per layer, gradients.
+//!
+//! In: [`Weights`] and features, one row each. Out: tensors that candle can differentiate. Deciding uses
+//! [`crate::network`]; a test holds the two equal.
+
+use candle_core::{DType, Device, Result, Tensor, Var};
+use candle_nn::ops::silu;
+
+use crate::head::{GATE_SCALE, HEAD};
+use crate::weights::{Weights, layout};
+
+/// Parameters as candle variables, in the order of [`layout`].
+#[derive(Debug, Clone)]
+pub struct Tensors {
+    features: usize,
+    variables: Vec<Var>,
+}
+
+impl Tensors {
+    /// Copies the weights into variables.
+    ///
+    /// # Errors
+    /// As candle's.
+    pub fn new(weights: &Weights) -> Result<Self> {
+        let variables = layout(weights.features())
+            .iter()
+            .zip(weights.values())
+            .map(|(shape, values)| Var::from_slice(values, shape.dims.clone(), &Device::Cpu))
+            .collect::<Result<_>>()?;
+        Ok(Self { features: weights.features(), variables })
+    }
+
+    /// Copies the variables back into weights.
+    ///
+    /// # Errors
+    /// As candle's.
+    pub fn weights(&self) -> Result<Weights> {
+        let values = self
+            .variables
+            .iter()
+            .map(|variable| variable.as_tensor().flatten_all()?.to_dtype(DType::F32)?.to_vec1())
+            .collect::<Result<_>>()?;
+        Ok(Weights::new(self.features, values).expect("variables keep their shapes"))
+    }
+
+    /// All variables, in the order of [`layout`].
+    #[must_use]
+    pub fn variables(&self) -> &[Var] {
+        &self.variables
+    }
+
+    /// Log-multipliers, one per row of `features` (rows, features), given the ramps of each row's price (rows,
+    /// anchors). Not clamped: the clamp has no gradient where training would need one most.
+    ///
+    /// # Errors
+    /// As candle's.
+    pub fn log_multipliers(&self, features: &Tensor, ramps: &Tensor) -> Result<Tensor> {
+        let output = self.network("actor", features)?;
+        let base = output.narrow(1, 0, 1)?.squeeze(1)?;
+        let slopes = softplus(&output.narrow(1, 1, HEAD - 1)?)?;
+        let gates = (self.variable("actor.gates").as_tensor() * f64::from(GATE_SCALE))?.abs()?;
+        base + slopes.broadcast_mul(&gates)?.mul(ramps)?.sum(1)?
+    }
+
+    /// The critic's values, one per row of `inputs` (rows, features and the log price).
+    ///
+    /// # Errors
+    /// As candle's.
+    pub fn values(&self, inputs: &Tensor) -> Result<Tensor> {
+        self.network("critic", inputs)?.squeeze(1)
+    }
+
+    fn network(&self, which: &str, input: &Tensor) -> Result<Tensor> {
+        let layer = |x: &Tensor, name: &str| {
+            let weight = self.variable(&format!("{which}.{name}.weight"));
+            x.matmul(weight)?.broadcast_add(self.variable(&format!("{which}.{name}.bias")))
+        };
+        let first = silu(&layer(input, "first")?)?;
+        let second = silu(&layer(&first, "second")?)?;
+        layer(&second, "output")
+    }
+
+    /// Panics on a name that is not in [`layout`].
+    fn variable(&self, name: &str) -> &Var {
+        let index = layout(self.features).iter().position(|shape| shape.name == name);
+        &self.variables[index.expect("the name is in the layout")]
+    }
+}
+
+/// `ln(1 + exp(x))`, without overflow.
+fn softplus(x: &Tensor) -> Result<Tensor> {
+    x.relu()? + (x.abs()?.neg()?.exp()? + 1.0)?.log()?
+}
