@@ -4,10 +4,30 @@
 //! Out: a [`Decision`], whose only maker is [`guardrail::guard`].
 //! Never: I/O, a clock, a random number, Kubernetes or a tensor. The simulator and the operator call the same functions.
 
+pub mod behavior;
+pub mod brain;
+pub mod budget;
+pub mod capacity;
+pub mod decision;
+pub mod features;
+pub mod forecast;
+pub mod guardrail;
+pub mod history;
+pub mod hpa;
+pub mod memory;
 pub mod observation;
+pub mod planner;
+pub mod policy;
+pub mod queue;
 pub mod reason;
+pub mod reward;
 pub mod settings;
 
-pub use observation::{Observation, Reading, Signal};
+pub use brain::Brain;
+pub use decision::Decision;
+pub use features::Features;
+pub use memory::Memory;
+pub use observation::{History, Observation, Pods, Reading, Signal, Signals};
+pub use policy::{Action, PlannerOnly, Policy, PolicyFault};
 pub use reason::{Driver, Reason};
-pub use settings::Settings;
+pub use settings::{Override, Settings};

@@ -3,6 +3,8 @@
 
 use std::fmt;
 
+use crate::policy::PolicyFault;
+
 /// Who determined the number before the guardrails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Driver {
@@ -33,10 +35,70 @@ impl Driver {
     }
 }
 
+/// A signal by name, as in the API.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SignalName {
+    /// `qps`
+    Qps,
+    /// `latency`
+    Latency,
+    /// `sla`
+    Sla,
+    /// `errors`
+    Errors,
+    /// `cpu`
+    Cpu,
+}
+
+impl SignalName {
+    /// As written in the API.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            SignalName::Qps => "qps",
+            SignalName::Latency => "latency",
+            SignalName::Sla => "sla",
+            SignalName::Errors => "errors",
+            SignalName::Cpu => "cpu",
+        }
+    }
+}
+
+/// What a reason does to the number; answers "why not more?" and "why not fewer?".
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Something that was measured.
+    Seen,
+    /// A term the number is made of.
+    Term,
+    /// It kept the number from being larger.
+    HeldDown,
+    /// It kept the number from being smaller.
+    HeldUp,
+    /// It decided the number in both directions.
+    Fixed,
+}
+
 /// One reason: what was seen, or which term or guardrail spoke. `code()` is UpperCamel and stable; `Display` is the
 /// message a person reads.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Reason {
+    /// The load that was seen.
+    Load {
+        /// Requests per second, or cores where the load is taken from CPU.
+        value: f64,
+        /// The same in pods that are fully busy.
+        busy_pods: f64,
+        /// True when the load is CPU.
+        cores: bool,
+    },
+    /// The latency that was seen.
+    Latency {
+        /// Seconds.
+        secs: f64,
+        /// The target, seconds.
+        target_secs: f64,
+    },
     /// The queue model asks for this many.
     QueueModel {
         /// Load looked ahead, in busy pods.
@@ -44,24 +106,311 @@ pub enum Reason {
         /// Replicas.
         replicas: u32,
     },
+    /// The load grows significantly and is looked ahead by the start-up time.
+    Rising {
+        /// Expected load over present load.
+        ratio: f64,
+    },
+    /// The same hour of an earlier day or week rose from here.
+    Seasonal {
+        /// Expected load over present load.
+        ratio: f64,
+    },
+    /// Requests are waiting.
+    Backlog {
+        /// Requests.
+        requests: f64,
+    },
+    /// Capacity of a replica is neither declared nor known yet: the number follows latency and proven load per pod.
+    CapacityUnknown,
+    /// Latency is over its target and the load cannot be read.
+    LatencyDriven {
+        /// Latency over target.
+        ratio: f64,
+    },
+    /// The model's factor on the planner's answer.
+    Multiplier {
+        /// Factor.
+        factor: f64,
+        /// Price of lateness it was given.
+        price: f64,
+    },
+    /// The model gave no usable answer; the planner drives.
+    ModelRejected {
+        /// Why.
+        fault: PolicyFault,
+    },
+    /// The model failed lately; the planner keeps driving for a while.
+    ModelSuspended,
+    /// A higher answer of the last minutes is kept.
+    ScaleDownStabilized {
+        /// The number kept.
+        replicas: u32,
+    },
+    /// A lower answer of the last minutes is kept.
+    ScaleUpStabilized {
+        /// The number kept.
+        replicas: u32,
+    },
+    /// `behavior.scaleUp` allows no more within its period.
+    ScaleUpLimit {
+        /// The most allowed now.
+        replicas: u32,
+    },
+    /// `behavior.scaleDown` allows no fewer within its period.
+    ScaleDownLimit {
+        /// The fewest allowed now.
+        replicas: u32,
+    },
+    /// `maxReplicas` caps the number.
+    TooManyReplicas {
+        /// What was wanted.
+        wanted: u32,
+        /// `maxReplicas`.
+        max: u32,
+    },
+    /// `minReplicas` raises the number.
+    TooFewReplicas {
+        /// What was wanted.
+        wanted: u32,
+        /// `minReplicas`.
+        min: u32,
+    },
+    /// Too small a change to make.
+    Deadband {
+        /// What was wanted.
+        wanted: u32,
+    },
+    /// A signal cannot be acted on, so nothing scales down.
+    SignalLost {
+        /// Which.
+        signal: SignalName,
+    },
+    /// No load can be read: the count is kept.
+    NoLoadSignal,
+    /// The load fell to zero in one poll and nothing confirms it.
+    SuddenZero,
+    /// The declared fallback applies.
+    FallbackActive {
+        /// Its replicas.
+        replicas: u32,
+        /// Seconds since signals were lost.
+        failing_secs: f64,
+    },
+    /// Pods of the last scale-up are still starting.
+    StillStarting {
+        /// How many.
+        starting: u32,
+    },
+    /// Pods cannot be placed: raising is pointless.
+    CapacityUnavailable {
+        /// How many.
+        unschedulable: u32,
+    },
+    /// Pods crash or cannot pull their image: more of them would not serve.
+    RolloutUnhealthy {
+        /// How many.
+        unhealthy: u32,
+    },
+    /// Latency is over its target while CPU is idle: more replicas would not help; look at code or a dependency.
+    ScalingWontHelp {
+        /// Latency over target.
+        ratio: f64,
+        /// CPU used over requested, 0..1.
+        utilization: f64,
+    },
+    /// CPU is high, yet latency is comfortably inside its target and the load does not grow.
+    LatencyComfortable {
+        /// Latency over target.
+        ratio: f64,
+        /// CPU used over requested, 0..1.
+        utilization: f64,
+    },
+    /// The target has 0 replicas and minReplicas is not 0: somebody switched it off.
+    ScalingDisabled,
+    /// A pin to 0 of ours has ended.
+    ResumedFromZero,
+    /// Load returned, or is still too large for 0.
+    Activated {
+        /// Requests per second.
+        qps: f64,
+    },
+    /// No load for long enough: 0 replicas.
+    Idle,
+    /// A person pinned the number.
+    Pinned {
+        /// What was asked.
+        replicas: u32,
+    },
+    /// The pin was moved into min..max.
+    PinClamped {
+        /// What was asked.
+        asked: u32,
+        /// What it became.
+        replicas: u32,
+    },
+    /// A person paused scaling.
+    Paused,
+    /// A person paused scaling down.
+    ScaleDownPaused,
+    /// A person paused scaling up.
+    ScaleUpPaused,
+    /// The operator has not watched long enough since it started.
+    WindowNotFilled,
+    /// The clock went backwards.
+    ClockStepped,
+    /// Answer and present count agree.
+    DesiredWithinRange,
 }
 
 impl Reason {
-    /// Stable UpperCamel code.
+    /// Stable UpperCamel code, equal to the variant's name.
     #[must_use]
     pub fn code(&self) -> &'static str {
+        self.entry().0
+    }
+
+    /// What it does to the number.
+    #[must_use]
+    pub fn role(&self) -> Role {
+        self.entry().1
+    }
+
+    fn entry(&self) -> (&'static str, Role) {
         match self {
-            Reason::QueueModel { .. } => "QueueModel",
+            Reason::Load { .. } => ("Load", Role::Seen),
+            Reason::Latency { .. } => ("Latency", Role::Seen),
+            Reason::QueueModel { .. } => ("QueueModel", Role::Term),
+            Reason::Rising { .. } => ("Rising", Role::Term),
+            Reason::Seasonal { .. } => ("Seasonal", Role::Term),
+            Reason::Backlog { .. } => ("Backlog", Role::Term),
+            Reason::CapacityUnknown => ("CapacityUnknown", Role::Term),
+            Reason::LatencyDriven { .. } => ("LatencyDriven", Role::Term),
+            Reason::Multiplier { .. } => ("Multiplier", Role::Term),
+            Reason::ModelRejected { .. } => ("ModelRejected", Role::Term),
+            Reason::ModelSuspended => ("ModelSuspended", Role::Term),
+            Reason::ScaleDownStabilized { .. } => ("ScaleDownStabilized", Role::HeldUp),
+            Reason::ScaleUpStabilized { .. } => ("ScaleUpStabilized", Role::HeldDown),
+            Reason::ScaleUpLimit { .. } => ("ScaleUpLimit", Role::HeldDown),
+            Reason::ScaleDownLimit { .. } => ("ScaleDownLimit", Role::HeldUp),
+            Reason::TooManyReplicas { .. } => ("TooManyReplicas", Role::HeldDown),
+            Reason::TooFewReplicas { .. } => ("TooFewReplicas", Role::HeldUp),
+            Reason::Deadband { .. } => ("Deadband", Role::HeldUp),
+            Reason::SignalLost { .. } => ("SignalLost", Role::HeldUp),
+            Reason::NoLoadSignal => ("NoLoadSignal", Role::Fixed),
+            Reason::SuddenZero => ("SuddenZero", Role::HeldUp),
+            Reason::FallbackActive { .. } => ("FallbackActive", Role::HeldUp),
+            Reason::StillStarting { .. } => ("StillStarting", Role::HeldUp),
+            Reason::CapacityUnavailable { .. } => ("CapacityUnavailable", Role::HeldDown),
+            Reason::RolloutUnhealthy { .. } => ("RolloutUnhealthy", Role::Fixed),
+            Reason::ScalingWontHelp { .. } => ("ScalingWontHelp", Role::HeldDown),
+            Reason::LatencyComfortable { .. } => ("LatencyComfortable", Role::HeldDown),
+            Reason::ScalingDisabled => ("ScalingDisabled", Role::Fixed),
+            Reason::ResumedFromZero => ("ResumedFromZero", Role::HeldUp),
+            Reason::Activated { .. } => ("Activated", Role::HeldUp),
+            Reason::Idle => ("Idle", Role::Term),
+            Reason::Pinned { .. } => ("Pinned", Role::Fixed),
+            Reason::PinClamped { .. } => ("PinClamped", Role::Fixed),
+            Reason::Paused => ("Paused", Role::Fixed),
+            Reason::ScaleDownPaused => ("ScaleDownPaused", Role::HeldUp),
+            Reason::ScaleUpPaused => ("ScaleUpPaused", Role::HeldDown),
+            Reason::WindowNotFilled => ("WindowNotFilled", Role::HeldUp),
+            Reason::ClockStepped => ("ClockStepped", Role::HeldUp),
+            Reason::DesiredWithinRange => ("DesiredWithinRange", Role::Seen),
         }
     }
 }
 
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
+        match *self {
+            Reason::Load { value, busy_pods, cores: false } => {
+                write!(f, "{value:.1} requests/s, the work of {busy_pods:.1} busy pods")
+            }
+            Reason::Load { value, busy_pods, cores: true } => {
+                write!(f, "{value:.2} cores used, the work of {busy_pods:.1} busy pods")
+            }
+            Reason::Latency { secs, target_secs } => {
+                write!(f, "latency {:.0} ms, target {:.0} ms", secs * 1e3, target_secs * 1e3)
+            }
             Reason::QueueModel { busy_pods, replicas } => {
                 write!(f, "{busy_pods:.1} busy pods expected need {replicas} replicas to meet the latency target")
             }
+            Reason::Rising { ratio } => {
+                write!(f, "load is rising: {:+.0} % expected by the time a new pod serves", (ratio - 1.0) * 100.0)
+            }
+            Reason::Seasonal { ratio } => {
+                write!(f, "this hour usually brings {:+.0} % soon", (ratio - 1.0) * 100.0)
+            }
+            Reason::Backlog { requests } => write!(f, "about {requests:.0} requests are waiting"),
+            Reason::CapacityUnknown => f.write_str(
+                "what a replica can serve is neither declared nor known yet: following latency and proven load per pod",
+            ),
+            Reason::LatencyDriven { ratio } => {
+                write!(f, "latency is {ratio:.1} times its target while the load cannot be read")
+            }
+            Reason::Multiplier { factor, price } => {
+                write!(f, "the model multiplies by {factor:.2} at lateness price {price:.0}")
+            }
+            Reason::ModelRejected { fault } => write!(f, "the planner drives: {fault}"),
+            Reason::ModelSuspended => f.write_str("the planner drives: the model failed within the last ticks"),
+            Reason::ScaleDownStabilized { replicas } => {
+                write!(f, "{replicas} were needed within the stabilization window")
+            }
+            Reason::ScaleUpStabilized { replicas } => {
+                write!(f, "only {replicas} were needed within the stabilization window")
+            }
+            Reason::ScaleUpLimit { replicas } => write!(f, "scaleUp policies allow at most {replicas} now"),
+            Reason::ScaleDownLimit { replicas } => write!(f, "scaleDown policies allow no fewer than {replicas} now"),
+            Reason::TooManyReplicas { wanted, max } => write!(f, "{wanted} wanted, maxReplicas is {max}"),
+            Reason::TooFewReplicas { wanted, min } => write!(f, "{wanted} wanted, minReplicas is {min}"),
+            Reason::Deadband { wanted } => write!(f, "a decrease to {wanted} is too small to be worth a change"),
+            Reason::SignalLost { signal } => {
+                write!(f, "{} cannot be read: no scale-down without it", signal.as_str())
+            }
+            Reason::NoLoadSignal => f.write_str("no signal tells the load: the present count is kept"),
+            Reason::SuddenZero => {
+                f.write_str("load fell to zero in one poll and nothing confirms it: the present count is kept")
+            }
+            Reason::FallbackActive { replicas, failing_secs } => {
+                write!(f, "signals lost for {failing_secs:.0} s: at least the fallback's {replicas} replicas")
+            }
+            Reason::StillStarting { starting } => write!(f, "{starting} pods of a scale-up are still starting"),
+            Reason::CapacityUnavailable { unschedulable } => {
+                write!(f, "{unschedulable} pods cannot be placed: asking for more would not help")
+            }
+            Reason::RolloutUnhealthy { unhealthy } => {
+                write!(f, "{unhealthy} pods crash or cannot start: holding until the rollout is healthy")
+            }
+            Reason::ScalingWontHelp { ratio, utilization } => write!(
+                f,
+                "latency is {ratio:.1} times its target at {:.0} % CPU: more replicas would not help, look at the code or a dependency",
+                utilization * 100.0
+            ),
+            Reason::LatencyComfortable { ratio, utilization } => write!(
+                f,
+                "CPU is at {:.0} %, but latency is at {:.0} % of its target and the load does not grow",
+                utilization * 100.0,
+                ratio * 100.0
+            ),
+            Reason::ScalingDisabled => {
+                f.write_str("the target was scaled to 0 by somebody else and minReplicas is not 0: standing still")
+            }
+            Reason::ResumedFromZero => f.write_str("the 0 replicas were ours: resuming at minReplicas"),
+            Reason::Activated { qps } => write!(f, "{qps:.2} requests/s: too much for 0 replicas"),
+            Reason::Idle => f.write_str("no load for long enough to run 0 replicas"),
+            Reason::Pinned { replicas } => write!(f, "pinned to {replicas}"),
+            Reason::PinClamped { asked, replicas } => {
+                write!(f, "the pin to {asked} is outside min..max and became {replicas}")
+            }
+            Reason::Paused => f.write_str("paused"),
+            Reason::ScaleDownPaused => f.write_str("scaling down is paused"),
+            Reason::ScaleUpPaused => f.write_str("scaling up is paused"),
+            Reason::WindowNotFilled => {
+                f.write_str("not watched long enough since the start to scale down")
+            }
+            Reason::ClockStepped => f.write_str("the clock went backwards: no scale-down at this tick"),
+            Reason::DesiredWithinRange => f.write_str("the present count is right"),
         }
     }
 }

@@ -168,7 +168,12 @@ impl Default for Behavior {
         let percent = Step { kind: StepKind::Percent, value: 100, period_secs: PERIOD_SECS };
         let pods = Step { kind: StepKind::Pods, value: 4, period_secs: PERIOD_SECS };
         Self {
-            up: Direction { window_secs: 0.0, select: Select::Max, steps: vec![percent, pods], tolerance: None },
+            up: Direction {
+                window_secs: 0.0,
+                select: Select::Max,
+                steps: vec![percent, pods],
+                tolerance: None,
+            },
             down: Direction {
                 window_secs: DOWN_WINDOW_SECS,
                 select: Select::Max,
@@ -225,4 +230,67 @@ pub struct Settings {
     pub behavior: Behavior,
     /// What to do in a long outage.
     pub fallback: Option<Fallback>,
+    /// How many times faster than real time this policy's world runs, 1 in a cluster. The demo divides everything by
+    /// its `--speed K`: interval, start-up, windows and trace. Every time constant of the brain that is not a setting
+    /// (slots of 15 s, the own maximum over 2 minutes, half-lives) is divided by it; the other settings already are.
+    pub time_factor: f64,
+    /// Constants of planner and guardrails; the defaults are what the operator uses.
+    pub tuning: Tuning,
+}
+
+impl Settings {
+    /// A policy with every default: load from qps, no declared capacity, start-up, price, fallback or behavior.
+    #[must_use]
+    pub fn new(bounds: Bounds, objective: Objective) -> Self {
+        Self {
+            bounds,
+            mode: Mode::default(),
+            interval_secs: 15.0,
+            objective,
+            capacity: None,
+            startup_secs: None,
+            declared: DeclaredSignals { qps: true, ..DeclaredSignals::default() },
+            metric_lag_secs: 15.0,
+            price_per_replica_hour: None,
+            behavior: Behavior::default(),
+            fallback: None,
+            time_factor: 1.0,
+            tuning: Tuning::default(),
+        }
+    }
+
+    /// Share of offered requests that may be late, > 0.
+    #[must_use]
+    pub fn allowed_late(&self) -> f64 {
+        1.0 - self.objective.sla
+    }
+
+    /// A time constant of the brain, stated for real time, in this policy's time. Seconds.
+    #[must_use]
+    pub fn scaled(&self, real_secs: f64) -> f64 {
+        real_secs / self.time_factor
+    }
+}
+
+/// Constants of planner and guardrails. They are not part of the API: the judge varies them to find a baseline's best
+/// setting in hindsight.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Tuning {
+    /// k: running errors of its own forecasts the planner adds to the demand. Default 1.
+    pub safety: f64,
+    /// W: seconds of own answers the number may not fall below, in real time. Default 120 (`learning.md`: 2 minutes
+    /// halves the changes of 30 s at a better score).
+    pub own_max_secs: f64,
+    /// Relative decrease that is not worth a change. Default 0.08.
+    pub deadband: f64,
+    /// Squared coefficient of variation of service times. Default 1 (exponential).
+    pub service_cv2: f64,
+    /// Squared coefficient of variation of interarrival times. Default 1 (Poisson).
+    pub arrival_cv2: f64,
+}
+
+impl Default for Tuning {
+    fn default() -> Self {
+        Self { safety: 1.0, own_max_secs: 120.0, deadband: 0.08, service_cv2: 1.0, arrival_cv2: 1.0 }
+    }
 }

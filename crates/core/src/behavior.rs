@@ -1,0 +1,278 @@
+//! HPA v2's `behavior`: stabilization over recent recommendations, and limits of the rate of change counted from scale
+//! events, as the controller of Kubernetes 1.36 does it. Used by our guardrails and by the HPA of the simulator.
+//!
+//! Source of the semantics: kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale and, where it is silent,
+//! what `pkg/controller/podautoscaler/horizontal.go` of v1.36.3 is seen to do.
+
+use crate::memory::{Recommendation, ScaleEvent, ScalingMemory};
+use crate::settings::{Behavior, Bounds, Direction, Select, Step, StepKind};
+
+/// Recommendations kept by the operator: fits in status, and equal neighbours share an entry.
+pub const MAX_RECOMMENDATIONS: usize = 64;
+/// Scale events kept per direction by the operator.
+pub const MAX_EVENTS: usize = 32;
+
+/// Recommendations and scale events of one scaler.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Track {
+    memory: ScalingMemory,
+    max_recommendations: usize,
+    max_events: usize,
+}
+
+impl Default for Track {
+    fn default() -> Self {
+        Self::restore(&ScalingMemory::default())
+    }
+}
+
+/// What stabilization made of a recommendation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stabilized {
+    /// Unchanged.
+    Free(u32),
+    /// A recent lower recommendation holds it down.
+    Up(u32),
+    /// A recent higher recommendation holds it up.
+    Down(u32),
+}
+
+impl Stabilized {
+    /// The number.
+    #[must_use]
+    pub fn replicas(self) -> u32 {
+        match self {
+            Stabilized::Free(replicas) | Stabilized::Up(replicas) | Stabilized::Down(replicas) => replicas,
+        }
+    }
+}
+
+/// What rate limits and bounds made of a number; the names are HPA's reasons.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RateLimited {
+    /// Unchanged.
+    WithinRange(u32),
+    /// `scaleUp` allows no more now.
+    ScaleUpLimit(u32),
+    /// `scaleDown` allows no fewer now.
+    ScaleDownLimit(u32),
+    /// `maxReplicas`.
+    TooMany(u32),
+    /// `minReplicas`.
+    TooFew(u32),
+}
+
+impl RateLimited {
+    /// The number.
+    #[must_use]
+    pub fn replicas(self) -> u32 {
+        match self {
+            RateLimited::WithinRange(replicas)
+            | RateLimited::ScaleUpLimit(replicas)
+            | RateLimited::ScaleDownLimit(replicas)
+            | RateLimited::TooMany(replicas)
+            | RateLimited::TooFew(replicas) => replicas,
+        }
+    }
+}
+
+impl Track {
+    /// With the operator's limits.
+    #[must_use]
+    pub fn restore(memory: &ScalingMemory) -> Self {
+        Self { memory: memory.clone(), max_recommendations: MAX_RECOMMENDATIONS, max_events: MAX_EVENTS }
+    }
+
+    /// Never merges entries, as the original: for the simulator's HPA.
+    #[must_use]
+    pub fn exact() -> Self {
+        Self { memory: ScalingMemory::default(), max_recommendations: usize::MAX, max_events: usize::MAX }
+    }
+
+    /// What must survive.
+    #[must_use]
+    pub fn memory(&self) -> ScalingMemory {
+        self.memory.clone()
+    }
+
+    /// True before the first recommendation.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.memory.recommendations.is_empty()
+    }
+
+    /// Moves everything in time, after the clock was stepped.
+    pub fn shift(&mut self, delta_secs: f64) {
+        let ScalingMemory { recommendations, ups, downs } = &mut self.memory;
+        recommendations.iter_mut().for_each(|entry| entry.time_secs += delta_secs);
+        ups.iter_mut().chain(downs).for_each(|event| event.time_secs += delta_secs);
+    }
+
+    /// The recommendation held within what the windows have seen, and then remembered as it was.
+    pub fn stabilize(
+        &mut self,
+        behavior: &Behavior,
+        now_secs: f64,
+        current: u32,
+        desired: u32,
+    ) -> Stabilized {
+        let stabilized = self.stabilized(behavior, now_secs, current, desired);
+        self.recommend(behavior, now_secs, desired);
+        stabilized
+    }
+
+    fn stabilized(&self, behavior: &Behavior, now_secs: f64, current: u32, desired: u32) -> Stabilized {
+        let (mut lowest, mut highest) = (desired, desired);
+        let (up_cutoff, down_cutoff) =
+            (now_secs - behavior.up.window_secs, now_secs - behavior.down.window_secs);
+        for entry in &self.memory.recommendations {
+            if up_cutoff < entry.time_secs {
+                lowest = lowest.min(entry.low);
+            }
+            if down_cutoff < entry.time_secs {
+                highest = highest.max(entry.high);
+            }
+        }
+        let replicas = current.max(lowest).min(highest);
+        if replicas == desired {
+            Stabilized::Free(replicas)
+        } else if current <= desired {
+            Stabilized::Up(replicas)
+        } else {
+            Stabilized::Down(replicas)
+        }
+    }
+
+    /// Remembers a recommendation without using it.
+    pub fn recommend(&mut self, behavior: &Behavior, now_secs: f64, desired: u32) {
+        let oldest = now_secs - behavior.up.window_secs.max(behavior.down.window_secs);
+        let entries = &mut self.memory.recommendations;
+        entries.retain(|entry| oldest <= entry.time_secs);
+        match entries.last_mut() {
+            Some(last) if last.low == desired && last.high == desired => last.time_secs = now_secs,
+            _ => entries.push(Recommendation { time_secs: now_secs, low: desired, high: desired }),
+        }
+        if self.max_recommendations < entries.len() {
+            merge_closest(entries);
+        }
+    }
+
+    /// The number within what rate limits and bounds allow.
+    #[must_use]
+    pub fn limit(
+        &self,
+        behavior: &Behavior,
+        bounds: Bounds,
+        now_secs: f64,
+        current: u32,
+        desired: u32,
+    ) -> RateLimited {
+        if current < desired {
+            let limit = self.up_limit(&behavior.up, now_secs, current);
+            if limit < bounds.max() && limit < desired {
+                return RateLimited::ScaleUpLimit(limit);
+            }
+            if bounds.max() < desired {
+                return RateLimited::TooMany(bounds.max());
+            }
+        } else if desired < current {
+            let limit = self.down_limit(&behavior.down, now_secs, current);
+            if bounds.min() < limit && desired < limit {
+                return RateLimited::ScaleDownLimit(limit);
+            }
+            if desired < bounds.min() {
+                return RateLimited::TooFew(bounds.min());
+            }
+        }
+        RateLimited::WithinRange(desired)
+    }
+
+    /// The most replicas `behavior.scaleUp` allows now, at least `current`.
+    #[must_use]
+    pub fn up_limit(&self, rules: &Direction, now_secs: f64, current: u32) -> u32 {
+        let limits = rules.steps.iter().map(|step| {
+            let start = self.at_period_start(step, now_secs, current);
+            match step.kind {
+                StepKind::Pods => start + i64::from(step.value),
+                // Rounded up, or a single pod could never grow by less than 100 %.
+                StepKind::Percent => (start as f64 * (1.0 + f64::from(step.value) / 100.0)).ceil() as i64,
+            }
+        });
+        let limit = match rules.select {
+            Select::Disabled => None,
+            Select::Max => limits.max(),
+            Select::Min => limits.min(),
+        };
+        limit.map_or(current, |limit| to_replicas(limit).max(current))
+    }
+
+    /// The fewest replicas `behavior.scaleDown` allows now, at most `current`.
+    #[must_use]
+    pub fn down_limit(&self, rules: &Direction, now_secs: f64, current: u32) -> u32 {
+        let limits = rules.steps.iter().map(|step| {
+            let start = self.at_period_start(step, now_secs, current);
+            match step.kind {
+                StepKind::Pods => start - i64::from(step.value),
+                StepKind::Percent => (start as f64 * (1.0 - f64::from(step.value) / 100.0)) as i64,
+            }
+        });
+        let limit = match rules.select {
+            Select::Disabled => None,
+            Select::Max => limits.min(),
+            Select::Min => limits.max(),
+        };
+        limit.map_or(current, |limit| to_replicas(limit).min(current))
+    }
+
+    /// Remembers a scaling that really happened.
+    pub fn record(&mut self, behavior: &Behavior, now_secs: f64, from: u32, to: u32) {
+        let up = from < to;
+        let event = ScaleEvent { time_secs: now_secs, change: from.abs_diff(to) };
+        if event.change == 0 {
+            return;
+        }
+        let longest = longest_period(&behavior.up).max(longest_period(&behavior.down));
+        let events = if up { &mut self.memory.ups } else { &mut self.memory.downs };
+        events.retain(|event| now_secs - longest <= event.time_secs);
+        events.push(event);
+        if self.max_events < events.len() {
+            // The younger time stays: the change counts longer, never shorter.
+            let oldest = events.remove(0);
+            events[0].change += oldest.change;
+        }
+    }
+
+    /// Time of the last scale-up that really happened and is still remembered.
+    #[must_use]
+    pub fn last_up_secs(&self) -> Option<f64> {
+        self.memory.ups.last().map(|event| event.time_secs)
+    }
+
+    fn at_period_start(&self, step: &Step, now_secs: f64, current: u32) -> i64 {
+        let cutoff = now_secs - step.period_secs;
+        let within = |events: &[ScaleEvent]| -> i64 {
+            events.iter().filter(|event| cutoff < event.time_secs).map(|event| i64::from(event.change)).sum()
+        };
+        i64::from(current) - within(&self.memory.ups) + within(&self.memory.downs)
+    }
+}
+
+fn to_replicas(limit: i64) -> u32 {
+    u32::try_from(limit.max(0)).unwrap_or(u32::MAX)
+}
+
+fn longest_period(rules: &Direction) -> f64 {
+    rules.steps.iter().map(|step| step.period_secs).fold(0.0, f64::max)
+}
+
+/// Merges the two neighbours closest in time; what they stood for holds until the later one expires, so a window is
+/// never shortened.
+fn merge_closest(entries: &mut Vec<Recommendation>) {
+    let gap = |pair: &[Recommendation]| pair[1].time_secs - pair[0].time_secs;
+    let closest = entries.windows(2).enumerate().min_by(|a, b| gap(a.1).total_cmp(&gap(b.1)));
+    let Some(index) = closest.map(|(index, _)| index) else { return };
+    let earlier = entries.remove(index);
+    let later = &mut entries[index];
+    later.low = later.low.min(earlier.low);
+    later.high = later.high.max(earlier.high);
+}

@@ -1,0 +1,177 @@
+//! The error budget: how much of what the SLA allows is used up, and what a late request is therefore worth.
+//!
+//! In: the late share of each tick, weighted by the requests offered in it, and the price of a replica-hour. Out: the
+//! price of lateness the actor is given, what remains of the budget, and burn rates as SREs read them (Beyer et al.,
+//! *The Site Reliability Workbook*, 2018, chapter 5).
+
+use crate::memory::{BudgetBucket, BudgetMemory};
+use crate::settings::Settings;
+
+/// Half-life of the rolling late share: a week.
+const HALF_LIFE_SECS: f64 = 7.0 * 86_400.0;
+/// Traffic at the set point every service starts with, so that its first late request is not a catastrophe.
+const PRIOR_SECS: f64 = 12.0 * 60.0;
+/// The controller aims at this share of what the SLA allows.
+const SET_POINT: f64 = 0.55;
+/// Price of lateness at the set point and 99 %.
+const BASE_PRICE: f64 = 20.0;
+/// How the price follows B / set point.
+const CONTROL_POWER: f64 = 1.5;
+/// How the base follows what the SLA allows.
+const SLA_POWER: f64 = -0.7;
+/// The share the base is stated for.
+const SLA_REFERENCE: f64 = 0.01;
+/// Limits of the controller, at 99 %: `learning.md`.
+const CONTROL_PRICE_MIN: f64 = 4.0;
+const CONTROL_PRICE_MAX: f64 = 1500.0;
+/// Prices the actor was trained on; the product of all factors stays inside.
+pub const PRICE_MIN: f64 = 1.0;
+/// See [`PRICE_MIN`].
+pub const PRICE_MAX: f64 = 1500.0;
+/// Length of a bucket of the burn rates.
+const BUCKET_SECS: f64 = 300.0;
+/// Buckets kept: 6 hours.
+pub const MAX_BUCKETS: usize = 72;
+/// Buckets of the short burn rate: 1 hour.
+const SHORT_BUCKETS: i64 = 12;
+/// Memory of the mean price of a replica-hour.
+const PRICE_MEMORY_SECS: f64 = 7.0 * 86_400.0;
+
+/// The error budget as status and metrics show it.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct BudgetReport {
+    /// Share of offered requests that must not be late.
+    pub sla: f64,
+    /// Share of the rolling budget that is left: 1 untouched, 0 used up, negative overspent.
+    pub remaining_ratio: f64,
+    /// Late share of the last hour over what the SLA allows; 1 uses the budget up exactly.
+    pub burn_1h: f64,
+    /// The same over 6 hours.
+    pub burn_6h: f64,
+    /// Price of lateness the actor is given.
+    pub lateness_price: f64,
+}
+
+/// What one tick adds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Spent {
+    /// Seconds since the last tick.
+    pub step_secs: f64,
+    /// Requests offered in them (any unit of work, where requests are not counted).
+    pub offered: f64,
+    /// Share of them that came late; `None`: unknown, nothing is booked.
+    pub late_share: Option<f64>,
+    /// Price of a replica-hour now, where known and positive.
+    pub price: Option<f64>,
+}
+
+/// Rolling sums, O(1) per tick.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Budget {
+    memory: BudgetMemory,
+}
+
+impl Budget {
+    /// As it was.
+    #[must_use]
+    pub fn restore(memory: &BudgetMemory) -> Self {
+        Self { memory: memory.clone() }
+    }
+
+    /// What must survive.
+    #[must_use]
+    pub fn memory(&self) -> BudgetMemory {
+        self.memory.clone()
+    }
+
+    /// Books one tick.
+    pub fn book(&mut self, settings: &Settings, now_secs: f64, spent: Spent) {
+        let Spent { step_secs, offered, late_share, price } = spent;
+        self.book_price(settings, step_secs, price);
+        let Some(share) = late_share.filter(|share| share.is_finite()) else { return };
+        let late = offered * share.clamp(0.0, 1.0);
+        let keep = (-step_secs / settings.scaled(HALF_LIFE_SECS)).exp2();
+        let memory = &mut self.memory;
+        memory.late = memory.late * keep + late;
+        memory.offered = memory.offered * keep + offered;
+        memory.secs = memory.secs * keep + step_secs;
+        let index = (now_secs / settings.scaled(BUCKET_SECS)).floor() as i64;
+        match memory.buckets.last_mut() {
+            Some(bucket) if index <= bucket.index => {
+                bucket.late += late;
+                bucket.offered += offered;
+            }
+            _ => {
+                memory.buckets.retain(|bucket| index < bucket.index + MAX_BUCKETS as i64);
+                memory.buckets.push(BudgetBucket { index, late, offered });
+            }
+        }
+    }
+
+    fn book_price(&mut self, settings: &Settings, step_secs: f64, price: Option<f64>) {
+        let Some(price) = price else { return };
+        let memory = &mut self.memory;
+        let step = step_secs.max(f64::MIN_POSITIVE);
+        memory.price_secs = (memory.price_secs + step).min(settings.scaled(PRICE_MEMORY_SECS));
+        memory.price_mean += (price - memory.price_mean) * (step / memory.price_secs).min(1.0);
+    }
+
+    /// Rolling late share B, with the prior.
+    #[must_use]
+    pub fn late_share(&self, settings: &Settings) -> f64 {
+        let memory = &self.memory;
+        let set_point = SET_POINT * settings.allowed_late();
+        if memory.secs <= 0.0 || memory.offered <= 0.0 {
+            return set_point;
+        }
+        let prior = memory.offered / memory.secs * settings.scaled(PRIOR_SECS);
+        (memory.late + prior * set_point) / (memory.offered + prior)
+    }
+
+    /// Price of lateness: base(SLA) * controller * weights * (mean price / price now). `price`: of a replica-hour now.
+    #[must_use]
+    pub fn lateness_price(&self, settings: &Settings, price: Option<f64>) -> f64 {
+        let allowed = settings.allowed_late();
+        let base = (allowed / SLA_REFERENCE).powf(SLA_POWER);
+        let used = self.late_share(settings) / (SET_POINT * allowed);
+        let controlled = (BASE_PRICE * used.powf(CONTROL_POWER)).clamp(CONTROL_PRICE_MIN, CONTROL_PRICE_MAX);
+        let weights = settings.objective.weights;
+        let wish = (weights.latency + weights.sla) / (2.0 * weights.saving);
+        let cheapness = match price {
+            Some(price) if 0.0 < self.memory.price_mean => self.memory.price_mean / price,
+            _ => 1.0,
+        };
+        (base * controlled * wish * cheapness).clamp(PRICE_MIN, PRICE_MAX)
+    }
+
+    /// For status and metrics.
+    #[must_use]
+    pub fn report(&self, settings: &Settings, price: Option<f64>) -> BudgetReport {
+        BudgetReport {
+            sla: settings.objective.sla,
+            remaining_ratio: self.remaining(settings),
+            burn_1h: self.burn(settings, SHORT_BUCKETS),
+            burn_6h: self.burn(settings, MAX_BUCKETS as i64),
+            lateness_price: self.lateness_price(settings, price),
+        }
+    }
+
+    /// Of the late requests a whole period at this traffic allows, the share not yet used.
+    fn remaining(&self, settings: &Settings) -> f64 {
+        let memory = &self.memory;
+        if memory.secs <= 0.0 || memory.offered <= 0.0 {
+            return 1.0;
+        }
+        let period_secs = settings.scaled(HALF_LIFE_SECS) / std::f64::consts::LN_2;
+        let period = memory.offered / memory.secs * period_secs.max(memory.secs);
+        1.0 - memory.late / (settings.allowed_late() * period)
+    }
+
+    fn burn(&self, settings: &Settings, buckets: i64) -> f64 {
+        let Some(last) = self.memory.buckets.last() else { return 0.0 };
+        let recent = self.memory.buckets.iter().filter(|bucket| last.index < bucket.index + buckets);
+        let (late, offered) =
+            recent.fold((0.0, 0.0), |(late, offered), bucket| (late + bucket.late, offered + bucket.offered));
+        if offered <= 0.0 { 0.0 } else { late / offered / settings.allowed_late() }
+    }
+}

@@ -1,0 +1,233 @@
+//! What was decided at one tick, and why. Plain data: whoever prints or stores it needs nothing else. Its only maker is
+//! [`crate::guardrail::guard`].
+
+use crate::budget::BudgetReport;
+use crate::reason::{Driver, Reason, Role};
+
+/// Most reasons one decision carries; more than can speak at once. Further ones are dropped.
+pub const MAX_REASONS: usize = 20;
+
+/// Reasons in the order in which they spoke, without allocation.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Reasons {
+    items: [Reason; MAX_REASONS],
+    len: usize,
+}
+
+impl Default for Reasons {
+    fn default() -> Self {
+        Self { items: [Reason::DesiredWithinRange; MAX_REASONS], len: 0 }
+    }
+}
+
+impl Reasons {
+    /// Adds a reason.
+    pub fn push(&mut self, reason: Reason) {
+        if self.len < MAX_REASONS {
+            self.items[self.len] = reason;
+            self.len += 1;
+        }
+    }
+
+    /// All of them, in order.
+    #[must_use]
+    pub fn as_slice(&self) -> &[Reason] {
+        &self.items[..self.len]
+    }
+}
+
+/// What limited the answer: the reason of the condition `ScalingLimited`, HPA's names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Limited {
+    /// `maxReplicas`.
+    TooManyReplicas,
+    /// `minReplicas`.
+    TooFewReplicas,
+    /// `behavior.scaleUp`.
+    ScaleUpLimit,
+    /// `behavior.scaleDown`.
+    ScaleDownLimit,
+    /// Pods cannot be placed.
+    CapacityUnavailable,
+}
+
+impl Limited {
+    /// As written in the condition.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Limited::TooManyReplicas => "TooManyReplicas",
+            Limited::TooFewReplicas => "TooFewReplicas",
+            Limited::ScaleUpLimit => "ScaleUpLimit",
+            Limited::ScaleDownLimit => "ScaleDownLimit",
+            Limited::CapacityUnavailable => "CapacityUnavailable",
+        }
+    }
+}
+
+/// Whether scaling works at all: the condition `ScalingActive`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Active {
+    /// A load could be read.
+    ValidMetricFound,
+    /// No signal tells the load.
+    NoSignal,
+    /// 0 replicas by somebody else's hand.
+    ScalingDisabled,
+}
+
+/// The number and what it came from, before it becomes a [`Decision`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Parts {
+    pub(crate) time_secs: f64,
+    pub(crate) from: u32,
+    pub(crate) replicas: u32,
+    pub(crate) proposed: u32,
+    pub(crate) planner: u32,
+    pub(crate) hpa_would_be: Option<u32>,
+    pub(crate) driver: Driver,
+    pub(crate) active: Active,
+    pub(crate) value: Option<f64>,
+    pub(crate) budget: BudgetReport,
+    pub(crate) reasons: Reasons,
+}
+
+/// Replicas allowed, with reasons.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Decision {
+    parts: Parts,
+}
+
+impl Decision {
+    /// Only `guardrail::guard` calls this.
+    pub(crate) fn new(parts: Parts) -> Self {
+        Self { parts }
+    }
+
+    /// When, seconds, as in the observation.
+    #[must_use]
+    pub fn time_secs(&self) -> f64 {
+        self.parts.time_secs
+    }
+
+    /// `spec.replicas` that was seen.
+    #[must_use]
+    pub fn from(&self) -> u32 {
+        self.parts.from
+    }
+
+    /// What to write to `/scale`; equal to `from()` when it holds.
+    #[must_use]
+    pub fn replicas(&self) -> u32 {
+        self.parts.replicas
+    }
+
+    /// True when `replicas()` differs from `from()`.
+    #[must_use]
+    pub fn changes(&self) -> bool {
+        self.parts.replicas != self.parts.from
+    }
+
+    /// The driver's answer before the guardrails.
+    #[must_use]
+    pub fn proposed(&self) -> u32 {
+        self.parts.proposed
+    }
+
+    /// The planner's answer n0; the present count where it has none.
+    #[must_use]
+    pub fn planner(&self) -> u32 {
+        self.parts.planner
+    }
+
+    /// What a stock HPA on CPU 60 % would ask for; `None` without CPU or CPU request.
+    #[must_use]
+    pub fn hpa_would_be(&self) -> Option<u32> {
+        self.parts.hpa_would_be
+    }
+
+    /// Who determined the number.
+    #[must_use]
+    pub fn driver(&self) -> Driver {
+        self.parts.driver
+    }
+
+    /// Whether scaling works at all.
+    #[must_use]
+    pub fn active(&self) -> Active {
+        self.parts.active
+    }
+
+    /// The critic's value, where a model drives.
+    #[must_use]
+    pub fn value(&self) -> Option<f64> {
+        self.parts.value
+    }
+
+    /// The error budget after this tick.
+    #[must_use]
+    pub fn budget(&self) -> BudgetReport {
+        self.parts.budget
+    }
+
+    /// What was seen, the terms, and every guardrail that spoke, in that order.
+    #[must_use]
+    pub fn reasons(&self) -> &[Reason] {
+        self.parts.reasons.as_slice()
+    }
+
+    /// Why not more: what kept the number from being larger, else the terms that made it.
+    #[must_use]
+    pub fn why_not_more(&self) -> Vec<Reason> {
+        self.speaking(Role::HeldDown)
+    }
+
+    /// Why not fewer: what kept the number from being smaller, else the terms that made it.
+    #[must_use]
+    pub fn why_not_fewer(&self) -> Vec<Reason> {
+        self.speaking(Role::HeldUp)
+    }
+
+    /// What limited the number, if anything did: the condition `ScalingLimited`.
+    #[must_use]
+    pub fn limited(&self) -> Option<Limited> {
+        self.reasons().iter().rev().find_map(|reason| match reason {
+            Reason::TooManyReplicas { .. } => Some(Limited::TooManyReplicas),
+            Reason::TooFewReplicas { .. } => Some(Limited::TooFewReplicas),
+            Reason::ScaleUpLimit { .. } => Some(Limited::ScaleUpLimit),
+            Reason::ScaleDownLimit { .. } => Some(Limited::ScaleDownLimit),
+            Reason::CapacityUnavailable { .. } => Some(Limited::CapacityUnavailable),
+            _ => None,
+        })
+    }
+
+    /// The advice that more replicas would not lower the latency: the condition `ScalingWontHelp`.
+    #[must_use]
+    pub fn scaling_wont_help(&self) -> Option<Reason> {
+        self.reasons().iter().copied().find(|reason| matches!(reason, Reason::ScalingWontHelp { .. }))
+    }
+
+    /// The reason that best explains the number: a person's will, else the guardrail that had the last word, else the
+    /// term that weighed most. Never absent, so that no event is blank.
+    #[must_use]
+    pub fn main_reason(&self) -> Reason {
+        let reasons = self.reasons();
+        let fixed = reasons.iter().find(|reason| reason.role() == Role::Fixed);
+        let up = self.parts.from < self.parts.replicas;
+        let term = reasons.iter().rev().find(|reason| match reason.role() {
+            Role::Term => !matches!(reason, Reason::Multiplier { .. }),
+            Role::HeldUp => up,
+            Role::HeldDown => !up,
+            Role::Seen | Role::Fixed => false,
+        });
+        fixed.or(term).or(reasons.first()).copied().unwrap_or(Reason::DesiredWithinRange)
+    }
+
+    fn speaking(&self, role: Role) -> Vec<Reason> {
+        let with = |wanted: &[Role]| -> Vec<Reason> {
+            self.reasons().iter().copied().filter(|reason| wanted.contains(&reason.role())).collect()
+        };
+        let guardrails = with(&[role, Role::Fixed]);
+        if guardrails.is_empty() { with(&[Role::Term]) } else { guardrails }
+    }
+}

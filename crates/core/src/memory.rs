@@ -1,0 +1,128 @@
+//! What must survive a restart: everything a brain holds that Prometheus does not remember. Plain data with public
+//! fields; the wire form lives in `api`. Bounded: see the constant beside each list.
+
+/// Answers of the last minutes, merged where equal.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Recommendation {
+    /// When it was last given, seconds.
+    pub time_secs: f64,
+    /// Smallest answer it stands for.
+    pub low: u32,
+    /// Largest answer it stands for.
+    pub high: u32,
+}
+
+/// One scaling that really happened.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct ScaleEvent {
+    /// When, seconds.
+    pub time_secs: f64,
+    /// Replicas added or removed, positive.
+    pub change: u32,
+}
+
+/// Recommendations and scale events of one scaler.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ScalingMemory {
+    /// Oldest first; at most [`crate::behavior::MAX_RECOMMENDATIONS`].
+    pub recommendations: Vec<Recommendation>,
+    /// Scale-ups; at most [`crate::behavior::MAX_EVENTS`].
+    pub ups: Vec<ScaleEvent>,
+    /// Scale-downs; at most [`crate::behavior::MAX_EVENTS`].
+    pub downs: Vec<ScaleEvent>,
+}
+
+/// What has been learnt about one pod.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct CapacityMemory {
+    /// Factor on the load: above 1 where pods proved weaker than thought. 0 means unset (1).
+    pub scale: f64,
+    /// Running sums of the regression of cores per pod on requests per second per pod: weight, x, y, xx, xy.
+    pub sums: [f64; 5],
+    /// Highest load per ready pod seen with latency inside its target; 0 when none.
+    pub good_density: f64,
+    /// Lowest load per ready pod seen with latency over its target and busy pods; 0 when none.
+    pub bad_density: f64,
+    /// Seconds (as in the observation) since load and pods are steady.
+    pub steady_since_secs: f64,
+    /// Load per ready pod at that time.
+    pub steady_density: f64,
+    /// Ready pods at that time.
+    pub steady_ready: u32,
+}
+
+/// Late and offered requests of a stretch of time.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct BudgetBucket {
+    /// Index of the bucket: start time over its length.
+    pub index: i64,
+    /// Late requests.
+    pub late: f64,
+    /// Offered requests.
+    pub offered: f64,
+}
+
+/// The error budget.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct BudgetMemory {
+    /// Late requests, decayed.
+    pub late: f64,
+    /// Offered requests, decayed.
+    pub offered: f64,
+    /// Seconds observed, decayed.
+    pub secs: f64,
+    /// Mean price of a replica-hour, decayed; 0 when none was seen.
+    pub price_mean: f64,
+    /// Weight of that mean, seconds.
+    pub price_secs: f64,
+    /// The last 6 hours; at most [`crate::budget::MAX_BUCKETS`].
+    pub buckets: Vec<BudgetBucket>,
+}
+
+/// The forecaster's recent past, so that a restart is exact where Prometheus remembers nothing.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ForecastMemory {
+    /// Index of the last complete slot.
+    pub last_slot: i64,
+    /// The slot being filled: sum of load and number of samples.
+    pub open_sum: f64,
+    /// See `open_sum`.
+    pub open_count: u32,
+    /// Loads of the last slots, oldest first; at most [`crate::history::REMEMBERED_SLOTS`].
+    pub slots: Vec<f32>,
+    /// Forecasts not yet due, oldest first; at most [`crate::forecast::MAX_HORIZON_SLOTS`].
+    pub open_forecasts: Vec<f32>,
+    /// Running squared relative error of the forecasts, and its weight.
+    pub error: [f64; 2],
+}
+
+/// Everything.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Memory {
+    /// First tick ever, seconds.
+    pub started_secs: f64,
+    /// Last tick, seconds.
+    pub last_tick_secs: f64,
+    /// Ours: windows and rate limits.
+    pub scaling: ScalingMemory,
+    /// The imagined HPA's.
+    pub hpa: ScalingMemory,
+    /// Since when signals are lost.
+    pub failing_since_secs: Option<f64>,
+    /// Since when load is zero without confirmation.
+    pub sudden_zero_since_secs: Option<f64>,
+    /// The 0 replicas are ours.
+    pub zeroed_by_us: bool,
+    /// Since when the service is idle enough for 0.
+    pub idle_since_secs: Option<f64>,
+    /// Until when the planner drives after a fault of the model.
+    pub suspended_until_secs: f64,
+    /// Estimated requests waiting.
+    pub backlog: f64,
+    /// What has been learnt about one pod.
+    pub capacity: CapacityMemory,
+    /// The error budget.
+    pub budget: BudgetMemory,
+    /// The forecaster's recent past.
+    pub forecast: ForecastMemory,
+}
