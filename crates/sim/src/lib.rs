@@ -2,6 +2,10 @@
 
 pub mod arrivals;
 pub mod exact;
+pub mod generators;
 pub mod histogram;
 pub mod model;
+pub mod profile;
 pub mod seed;
+pub mod trace;
+pub mod window;

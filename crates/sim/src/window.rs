@@ -1,0 +1,419 @@
+//! A short window of a service's life as a function that can be differentiated: what a sequence of replica orders
+//! costs, and how much more or less each of them would have made it cost.
+//!
+//! In: a load per slot, the orders, the weights of the three terms. Out: the terms and, by a hand-written adjoint,
+//! the derivative of their weighted sum with respect to every order. Never: randomness. The queue is the brain's own
+//! ([`rlscaler_core::queue`]), so learning and deciding believe in the same world.
+//!
+//! Within the window an order takes effect downwards at once and upwards after the start-up time: what is ready is
+//! the smallest of the orders of the last start-up time. Where an order stands on a kink (a whole number of
+//! replicas, several orders sharing the minimum) the derivative is the mean over the sides, which is what a step in
+//! all of them together would see.
+
+use rlscaler_core::queue::{Service, wait_exceeds};
+
+/// Ready replicas below which the pressure term no longer grows, so that nothing divides by zero.
+const READY_MIN: f64 = 0.25;
+
+/// What the window is about.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Window<'a> {
+    /// The service, as it really is.
+    pub service: Service,
+    /// Offered load of each slot, in busy pods.
+    pub load: &'a [f64],
+    /// Length of a slot, seconds.
+    pub slot_secs: f64,
+    /// Slots from an order to its pods being ready.
+    pub startup_slots: usize,
+    /// A request that would wait longer gives up, seconds.
+    pub timeout_secs: f64,
+    /// Slots at the start that are simulated and not counted.
+    pub burn_in: usize,
+    /// Weight of the logarithm of over-utilisation in the lateness: where everything is late already, it is what
+    /// tells more replicas from fewer.
+    pub softness: f64,
+}
+
+/// Weights of the terms in the sum that is differentiated.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Weights {
+    /// Per mean ordered replica.
+    pub replicas: f64,
+    /// Per unit of lateness.
+    pub lateness: f64,
+    /// Per mean replica changed and slot.
+    pub change: f64,
+}
+
+/// What the counted part of a window cost.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Cost {
+    /// Mean of the orders; pods that are starting are paid for.
+    pub replicas: f64,
+    /// Share of offered requests that came late, 0..1.
+    pub late_share: f64,
+    /// The late share plus the soft term, which is what is differentiated.
+    pub lateness: f64,
+    /// Mean of the absolute change from slot to slot.
+    pub change: f64,
+}
+
+impl Cost {
+    /// The weighted sum.
+    #[must_use]
+    pub fn total(&self, weights: &Weights) -> f64 {
+        weights.replicas * self.replicas + weights.lateness * self.lateness + weights.change * self.change
+    }
+}
+
+/// What happened in one slot, kept for the way back.
+#[derive(Debug, Clone, Copy, Default)]
+struct Slot {
+    ready: f64,
+    backlog: f64,
+    late: Late,
+}
+
+/// The late share of a slot and its two derivatives.
+#[derive(Debug, Clone, Copy, Default)]
+struct Late {
+    share: f64,
+    per_ready: f64,
+    per_backlog: f64,
+}
+
+/// Working memory, so that training allocates nothing per window.
+#[derive(Debug, Clone, Default)]
+pub struct Scratch {
+    slots: Vec<Slot>,
+}
+
+/// The cost of `orders` over the window; `orders` and `window.load` have the same length.
+#[must_use]
+pub fn cost(window: &Window<'_>, orders: &[f64], scratch: &mut Scratch) -> Cost {
+    simulate(window, orders, scratch);
+    count(window, orders, &scratch.slots)
+}
+
+/// The cost of `orders`, and into `gradient` the derivative of its weighted sum with respect to each of them.
+#[must_use]
+pub fn cost_and_gradient(
+    window: &Window<'_>,
+    orders: &[f64],
+    weights: &Weights,
+    scratch: &mut Scratch,
+    gradient: &mut [f64],
+) -> Cost {
+    simulate(window, orders, scratch);
+    gradient.fill(0.0);
+    add_spending(window, orders, weights, gradient);
+    add_lateness(window, orders, weights, &scratch.slots, gradient);
+    count(window, orders, &scratch.slots)
+}
+
+fn simulate(window: &Window<'_>, orders: &[f64], scratch: &mut Scratch) {
+    assert_eq!(orders.len(), window.load.len(), "one order per slot");
+    scratch.slots.clear();
+    let mut backlog = 0.0;
+    for (slot, &load) in window.load.iter().enumerate() {
+        let ready = smallest(&orders[recent(window, slot)]);
+        let late = late(&window.service, load, ready, backlog);
+        scratch.slots.push(Slot { ready, backlog, late });
+        let waiting = backlog + (load - ready) * window.slot_secs;
+        backlog = waiting.min(ready * window.timeout_secs).max(0.0);
+    }
+}
+
+fn count(window: &Window<'_>, orders: &[f64], slots: &[Slot]) -> Cost {
+    let counted = window.burn_in..orders.len();
+    let slots_counted = counted.len().max(1) as f64;
+    let mut cost = Cost::default();
+    let mut offered = 0.0;
+    for slot in counted {
+        let (load, state) = (window.load[slot], &slots[slot]);
+        cost.replicas += orders[slot] / slots_counted;
+        cost.change += change(orders, slot).abs() / slots_counted;
+        cost.late_share += load * state.late.share;
+        cost.lateness += load * (state.late.share + pressure(window, load, state).0);
+        offered += load;
+    }
+    if 0.0 < offered {
+        cost.late_share /= offered;
+        cost.lateness /= offered;
+    }
+    cost
+}
+
+/// Derivatives of what orders cost by themselves: replicas and changes.
+fn add_spending(window: &Window<'_>, orders: &[f64], weights: &Weights, gradient: &mut [f64]) {
+    let slots_counted = (orders.len().saturating_sub(window.burn_in)).max(1) as f64;
+    for slot in window.burn_in..orders.len() {
+        gradient[slot] += weights.replicas / slots_counted;
+        let difference = change(orders, slot);
+        if difference != 0.0 {
+            let pull = weights.change * difference.signum() / slots_counted;
+            gradient[slot] += pull;
+            gradient[slot - 1] -= pull;
+        }
+    }
+}
+
+/// Derivatives of the lateness: backwards through the slots, carrying what a second of backlog will cost.
+fn add_lateness(
+    window: &Window<'_>,
+    orders: &[f64],
+    weights: &Weights,
+    slots: &[Slot],
+    gradient: &mut [f64],
+) {
+    let offered: f64 = window.load.iter().skip(window.burn_in).sum();
+    if offered <= 0.0 {
+        return;
+    }
+    let mut per_next_backlog = 0.0;
+    for slot in (0..slots.len()).rev() {
+        let (load, state) = (window.load[slot], &slots[slot]);
+        let (next_per_backlog, next_per_ready) = backlog_derivatives(window, load, state);
+        let mut per_ready = per_next_backlog * next_per_ready;
+        let mut per_backlog = per_next_backlog * next_per_backlog;
+        if window.burn_in <= slot {
+            let weight = weights.lateness * load / offered;
+            let (_, pressure_per_ready, pressure_per_backlog) = pressure(window, load, state);
+            per_ready += weight * (state.late.per_ready + pressure_per_ready);
+            per_backlog += weight * (state.late.per_backlog + pressure_per_backlog);
+        }
+        share_among_smallest(
+            &orders[recent(window, slot)],
+            state.ready,
+            per_ready,
+            &mut gradient[recent(window, slot)],
+        );
+        per_next_backlog = per_backlog;
+    }
+}
+
+/// How the next slot's backlog depends on this one's and on what is ready.
+fn backlog_derivatives(window: &Window<'_>, load: f64, state: &Slot) -> (f64, f64) {
+    let waiting = state.backlog + (load - state.ready) * window.slot_secs;
+    let cap = state.ready * window.timeout_secs;
+    let grows = side(waiting, 0.0) * side(cap, waiting);
+    let capped = side(waiting, 0.0) * side(waiting, cap);
+    (grows, capped * window.timeout_secs - grows * window.slot_secs)
+}
+
+/// 1 above the kink, 0 below it, and the mean of the sides on it.
+fn side(value: f64, kink: f64) -> f64 {
+    if value == kink { 0.5 } else { f64::from(u8::from(kink < value)) }
+}
+
+/// Slots whose orders decide what is ready in `slot`.
+fn recent(window: &Window<'_>, slot: usize) -> std::ops::RangeInclusive<usize> {
+    slot.saturating_sub(window.startup_slots)..=slot
+}
+
+fn smallest(orders: &[f64]) -> f64 {
+    orders.iter().copied().fold(f64::INFINITY, f64::min)
+}
+
+fn share_among_smallest(orders: &[f64], smallest: f64, derivative: f64, gradient: &mut [f64]) {
+    if derivative == 0.0 {
+        return;
+    }
+    let sharing = orders.iter().filter(|&&order| order == smallest).count() as f64;
+    for (order, gradient) in orders.iter().zip(gradient) {
+        if *order == smallest {
+            *gradient += derivative / sharing;
+        }
+    }
+}
+
+fn change(orders: &[f64], slot: usize) -> f64 {
+    if slot == 0 { 0.0 } else { orders[slot] - orders[slot - 1] }
+}
+
+/// `softness * relu(ln(demand / ready))`, where demand includes the backlog spread over the slot; then its
+/// derivatives with respect to ready replicas and to the backlog.
+fn pressure(window: &Window<'_>, load: f64, state: &Slot) -> (f64, f64, f64) {
+    let demand = load + state.backlog / window.slot_secs;
+    let ready = state.ready.max(READY_MIN);
+    if demand < ready || demand <= 0.0 {
+        return (0.0, 0.0, 0.0);
+    }
+    let weight = window.softness * side(demand, ready);
+    let per_ready = if state.ready < READY_MIN { 0.0 } else { -weight / ready };
+    (window.softness * (demand / ready).ln(), per_ready, weight / (demand * window.slot_secs))
+}
+
+/// Late share with `ready` replicas behind `backlog` busy-pod seconds of work. Between whole numbers of replicas it
+/// is interpolated linearly.
+fn late(service: &Service, load: f64, ready: f64, backlog: f64) -> Late {
+    if load <= 0.0 {
+        return Late::default();
+    }
+    let wait = service.slack_secs() - if 0.0 < backlog { backlog / ready.max(READY_MIN) } else { 0.0 };
+    if ready <= 0.0 || wait < 0.0 {
+        return Late { share: 1.0, ..Late::default() };
+    }
+    let below = ready.floor();
+    let fraction = ready - below;
+    let left = tail(service, load, if fraction == 0.0 { below - 1.0 } else { below }, wait);
+    if left.share < NEGLIGIBLE {
+        return Late { share: left.share, ..Late::default() };
+    }
+    let right = tail(service, load, below + 1.0, wait);
+    let (share, per_ready, per_wait) = if fraction == 0.0 {
+        let here = tail(service, load, below, wait);
+        (here.share, (right.share - left.share) / 2.0, here.per_wait)
+    } else {
+        let between = |from: f64, to: f64| from + fraction * (to - from);
+        let per_wait = between(left.per_wait, right.per_wait);
+        (between(left.share, right.share), right.share - left.share, per_wait)
+    };
+    let ready_bounded = ready.max(READY_MIN);
+    let wait_per_ready = if ready < READY_MIN { 0.0 } else { backlog / (ready * ready) };
+    Late { share, per_ready: per_ready + per_wait * wait_per_ready, per_backlog: -per_wait / ready_bounded }
+}
+
+/// The tail of the queue with a whole number of replicas.
+struct Tail {
+    share: f64,
+    per_wait: f64,
+}
+
+fn tail(service: &Service, load: f64, replicas: f64, wait_secs: f64) -> Tail {
+    let workers = f64::from(service.workers);
+    let share = wait_exceeds(service, load * workers, replicas.max(0.0) as u32, wait_secs);
+    // The tail falls exponentially with the wait that is left; at and above capacity it is 1 whatever that is.
+    let spare = ((replicas - load) * workers).max(0.0);
+    Tail { share, per_wait: -share * spare / (service.service_secs * service.variability) }
+}
+
+/// A late share below which its derivatives are not worth computing.
+const NEGLIGIBLE: f64 = 1e-9;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const SERVICE: Service = Service { workers: 4, service_secs: 0.05, target_secs: 0.25, variability: 1.0 };
+    const WEIGHTS: Weights = Weights { replicas: 0.1, lateness: 5.0, change: 0.3 };
+
+    fn window(load: &[f64]) -> Window<'_> {
+        Window {
+            service: SERVICE,
+            load,
+            slot_secs: 15.0,
+            startup_slots: 2,
+            timeout_secs: 10.0,
+            burn_in: 1,
+            softness: 0.5,
+        }
+    }
+
+    fn total(window: &Window<'_>, orders: &[f64]) -> f64 {
+        cost(window, orders, &mut Scratch::default()).total(&WEIGHTS)
+    }
+
+    fn gradient(window: &Window<'_>, orders: &[f64]) -> Vec<f64> {
+        let mut gradient = vec![0.0; orders.len()];
+        let _ = cost_and_gradient(window, orders, &WEIGHTS, &mut Scratch::default(), &mut gradient);
+        gradient
+    }
+
+    /// Slope of the total along `direction`: the mean of both sides, `step` away.
+    fn slope(window: &Window<'_>, orders: &[f64], direction: &[f64], step: f64) -> f64 {
+        let moved = |by: f64| orders.iter().zip(direction).map(|(o, d)| o + by * d).collect::<Vec<_>>();
+        (total(window, &moved(step)) - total(window, &moved(-step))) / (2.0 * step)
+    }
+
+    fn unit(slot: usize, slots: usize) -> Vec<f64> {
+        (0..slots).map(|at| f64::from(u8::from(at == slot))).collect()
+    }
+
+    #[test]
+    fn orders_below_the_load_are_late_and_those_far_above_are_not() {
+        let load = [10.0; 8];
+        let few = cost(&window(&load), &[5.0; 8], &mut Scratch::default());
+        let many = cost(&window(&load), &[20.0; 8], &mut Scratch::default());
+        assert_eq!(few.late_share, 1.0);
+        assert!(few.late_share < few.lateness, "the soft term tells how far below");
+        assert!(many.late_share < 1e-4, "{many:?}");
+        assert_eq!((few.replicas, many.replicas, many.change), (5.0, 20.0, 0.0));
+    }
+
+    #[test]
+    fn an_order_serves_only_after_the_start_up_and_is_paid_for_at_once() {
+        let load = [2.0, 2.0, 10.0, 10.0, 10.0, 10.0];
+        let early = cost(&window(&load), &[14.0; 6], &mut Scratch::default());
+        let late = cost(&window(&load), &[4.0, 4.0, 14.0, 14.0, 14.0, 14.0], &mut Scratch::default());
+        assert!(early.late_share < 0.01 && 0.4 < late.late_share, "{early:?} {late:?}");
+        assert_eq!(late.replicas, (4.0 + 4.0 * 14.0) / 5.0);
+    }
+
+    #[test]
+    fn a_window_without_load_costs_its_replicas_and_nothing_is_late() {
+        let found = cost(&window(&[0.0; 4]), &[3.0; 4], &mut Scratch::default());
+        assert_eq!((found.late_share, found.lateness, found.replicas), (0.0, 0.0, 3.0));
+        assert!(gradient(&window(&[0.0; 4]), &[3.0; 4]).iter().all(|g| g.is_finite()));
+    }
+
+    #[test]
+    fn at_a_shared_minimum_and_a_whole_number_all_orders_together_see_the_mean_of_both_sides() {
+        let load = [10.4; 10];
+        let orders = [11.0; 10];
+        let found: f64 = gradient(&window(&load), &orders).iter().sum();
+        let expected = slope(&window(&load), &orders, &[1.0; 10], 1e-6);
+        assert!((found - expected).abs() < 1e-5, "{found} {expected}");
+        assert!(found < 0.0, "more replicas are worth their price here");
+    }
+
+    #[test]
+    fn exactly_at_capacity_the_derivative_is_the_mean_of_both_sides() {
+        let load = [8.0; 6];
+        let orders = [8.0; 6];
+        let found: f64 = gradient(&window(&load), &orders).iter().sum();
+        assert!(found.is_finite() && found < 0.0, "{found}");
+    }
+
+    #[test]
+    fn where_everything_is_late_more_replicas_still_help() {
+        let load = [40.0; 10];
+        assert!(gradient(&window(&load), &[10.0; 10]).iter().sum::<f64>() < 0.0);
+        assert!(gradient(&window(&load), &[0.0; 10]).iter().all(|g| g.is_finite()));
+    }
+
+    proptest! {
+        #[test]
+        fn the_adjoint_is_the_derivative(
+            load in prop::collection::vec(0.0..14.0_f64, 12),
+            orders in prop::collection::vec(0.6..16.0_f64, 12),
+            startup_slots in 0_usize..5,
+            slot in 0_usize..12,
+        ) {
+            const STEP: f64 = 1e-6;
+            let window = Window { startup_slots, ..window(&load) };
+            let direction = unit(slot, 12);
+            // Next to a kink the two sides differ and neither is wrong; such draws are left to the tests above.
+            let (near, wide) = (slope(&window, &orders, &direction, STEP), slope(&window, &orders, &direction, 3.0 * STEP));
+            prop_assume!((near - wide).abs() < 1e-3 * (1.0 + near.abs()));
+            let found = gradient(&window, &orders)[slot];
+            prop_assert!((found - near).abs() < 2e-3 * (1.0 + near.abs()), "{found} {near}");
+        }
+
+        #[test]
+        fn nothing_is_ever_not_a_number(
+            load in prop::collection::vec(0.0..200.0_f64, 9),
+            orders in prop::collection::vec(0_u32..200, 9),
+            startup_slots in 0_usize..12,
+        ) {
+            let orders: Vec<f64> = orders.into_iter().map(f64::from).collect();
+            let window = Window { startup_slots, ..window(&load) };
+            prop_assert!(gradient(&window, &orders).iter().all(|g| g.is_finite()));
+            let found = cost(&window, &orders, &mut Scratch::default());
+            prop_assert!((0.0..=1.0 + 1e-12).contains(&found.late_share));
+        }
+    }
+}
