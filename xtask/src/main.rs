@@ -1,4 +1,5 @@
 //! `cargo xtask`: the commands a developer types.
+
 use clap::{Parser, Subcommand};
 
 /// Development tasks for rlscaler.
@@ -10,8 +11,14 @@ struct Arguments {
 }
 
 #[derive(Subcommand)]
-enum Task {}
+enum Task {
+    /// A real Kubernetes control plane on this machine.
+    #[command(subcommand)]
+    Cluster(xtask::cluster::command::Action),
+}
 
 fn main() -> anyhow::Result<()> {
-    match Arguments::parse().task {}
+    match Arguments::parse().task {
+        Task::Cluster(action) => xtask::cluster::command::run(&action),
+    }
 }
