@@ -7,9 +7,9 @@ use candle_core::{Device, Tensor};
 use criterion::{Criterion, criterion_group, criterion_main};
 use rlscaler_rl::actor_critic::ActorCritic;
 use rlscaler_rl::head::{ANCHORS, ramps};
-use rlscaler_rl::seed::Seed;
 use rlscaler_rl::tensors::Tensors;
 use rlscaler_rl::weights::Weights;
+use rlscaler_sim::seed::Seed;
 
 const FEATURES: usize = 57;
 const PRICE: f64 = 20.0;

@@ -44,6 +44,12 @@ impl ActorCritic {
         }
     }
 
+    /// The same networks with another idea of what training saw.
+    #[must_use]
+    pub fn with_range(self, low: Vec<f32>, high: Vec<f32>) -> Self {
+        Self { low, high, ..self }
+    }
+
     /// Both networks' answers. `features` has the length of the schema. May be NaN for inputs that are not finite.
     #[must_use]
     pub fn answer(&self, features: &[f32], price: f64) -> Answer {
@@ -84,10 +90,10 @@ pub fn log_price(price: f64) -> f32 {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use rlscaler_sim::seed::Seed;
 
     use super::*;
-    use crate::seed::{Seed, symmetric};
-    use crate::weights::layout;
+    use crate::weights::{layout, symmetric};
 
     const FEATURES: usize = 57;
 

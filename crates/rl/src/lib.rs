@@ -4,17 +4,17 @@
 //! implementation of the brain's `Policy`; or a model file. Never: Kubernetes, HTTP, an async runtime.
 
 pub mod actor_critic;
-//pub mod builtin;
+pub mod builtin;
 pub mod head;
 pub mod manifest;
-//pub mod model;
+pub mod model;
 pub mod model_file;
 pub mod network;
-pub mod seed;
+pub mod optimiser;
 pub mod tensors;
 pub mod weights;
 
-//pub use builtin::builtin;
+pub use builtin::builtin;
 pub use manifest::{Manifest, ModelKind};
-//pub use model::Model;
+pub use model::Model;
 pub use model_file::ModelFault;

@@ -3,9 +3,11 @@
 //! One table ([`layout`]) says which tensors there are; loading, saving, drawing and the optimiser all follow it, in
 //! its order (sorted by name), so that sums over parameters have one order and runs repeat to the bit.
 
+use rand::Rng;
+use rlscaler_sim::seed::{Seed, Stream};
+
 use crate::head::{ANCHORS, HEAD};
 use crate::network::{HIDDEN, Layer, Network};
-use crate::seed::{Seed, symmetric};
 
 /// One tensor the model consists of.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -151,6 +153,13 @@ fn initial(shape: &TensorShape, seed: Seed) -> Vec<f32> {
         }
         _ => vec![0.0; shape.len()],
     }
+}
+
+/// Uniform in `[-bound, bound)`, from 24 bits, so that the bytes of a model do not depend on a library's sampling.
+pub(crate) fn symmetric(rng: &mut Stream, bound: f32) -> f32 {
+    const STEPS: f32 = 16_777_216.0;
+    let unit = (rng.next_u32() >> 8) as f32 / STEPS;
+    bound * (2.0 * unit - 1.0)
 }
 
 #[cfg(test)]

@@ -9,8 +9,8 @@ use rlscaler_rl::manifest::{Manifest, ModelKind, Versions, schema_hash_text};
 use rlscaler_rl::model_file::{
     MANIFEST_BYTES_MAX, ModelFault, NAME_CHARS_MAX, Schema, WEIGHTS_BYTES_MAX, content_hash, read, write,
 };
-use rlscaler_rl::seed::Seed;
 use rlscaler_rl::weights::{Weights, layout};
+use rlscaler_sim::seed::Seed;
 use safetensors::tensor::{Dtype, TensorView};
 
 const SCHEMA: Schema = Schema { features: 5, hash: 0xfeed };

@@ -4,12 +4,12 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 use candle_core::{Device, Tensor};
-use rand_chacha::rand_core::Rng;
+use rand::Rng;
 use rlscaler_rl::actor_critic::{ActorCritic, log_price};
 use rlscaler_rl::head::{ANCHORS, ramps};
-use rlscaler_rl::seed::Seed;
 use rlscaler_rl::tensors::Tensors;
 use rlscaler_rl::weights::{Weights, layout};
+use rlscaler_sim::seed::Seed;
 
 const FEATURES: usize = 57;
 const ROWS: usize = 40;

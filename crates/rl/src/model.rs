@@ -1,0 +1,113 @@
+//! A model: checked weights as an actor-critic, with the manifest they came with, as the brain's policy.
+
+use rlscaler_core::features::Features;
+use rlscaler_core::policy::{self, Action, Policy, PolicyFault};
+
+use crate::actor_critic::ActorCritic;
+use crate::builtin::schema;
+use crate::manifest::Manifest;
+use crate::model_file::{self, ModelFault};
+
+/// How far outside of the range that training saw a feature may be: most are logarithms of ratios, so this is a
+/// factor of 4.5 beyond the most extreme load that was trained on.
+const EXCESS_MAX: f32 = 1.5;
+
+/// Digits of the content hash that people are shown.
+const HASH_CHARS_SHOWN: usize = 12;
+
+/// Immutable; named by its content hash.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Model {
+    actor_critic: ActorCritic,
+    manifest: Manifest,
+}
+
+impl Model {
+    /// Reads and checks a weights' file and its manifest against this build's features.
+    ///
+    /// # Errors
+    /// The first thing wrong with either.
+    pub fn load(weights: &[u8], manifest: &[u8]) -> Result<Self, ModelFault> {
+        let (weights, manifest) = model_file::read(weights, manifest, schema())?;
+        Ok(Self { actor_critic: ActorCritic::new(&weights), manifest })
+    }
+
+    /// What is known of it.
+    #[must_use]
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// The networks.
+    #[must_use]
+    pub fn actor_critic(&self) -> &ActorCritic {
+        &self.actor_critic
+    }
+}
+
+impl Policy for Model {
+    fn act(&self, features: &Features) -> Result<Action, PolicyFault> {
+        let values = features.values();
+        if values.len() != schema().features {
+            return Err(PolicyFault::SchemaMismatch);
+        }
+        if EXCESS_MAX < self.actor_critic.excess(values) {
+            return Err(PolicyFault::OutOfDistribution);
+        }
+        let answer = self.actor_critic.answer(values, features.price());
+        // The critic counts costs, the brain wants larger to be better.
+        policy::checked(Action {
+            multiplier: f64::from(answer.log_multiplier).exp(),
+            value: 0.0 - f64::from(answer.value),
+        })
+    }
+
+    fn describe(&self) -> String {
+        let Manifest { name, kind, content_hash, .. } = &self.manifest;
+        let hash: String = content_hash.chars().take(HASH_CHARS_SHOWN).collect();
+        format!("{name}@{hash} ({})", kind.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rlscaler_core::features::WIDTH;
+
+    use super::*;
+    use crate::builtin::{builtin, zero_initialised_files};
+
+    fn untrained() -> Model {
+        let (weights, manifest) = zero_initialised_files();
+        Model::load(&weights, manifest.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn the_untrained_model_answers_exactly_as_the_planner() {
+        let model = untrained();
+        for (step, price) in [1.0, 20.0, 1500.0].into_iter().enumerate() {
+            let values = std::array::from_fn(|at| ((at + step) as f32).sin() * 4.0);
+            let action = model.act(&Features::new(values, price, 12.0, 10.0)).unwrap();
+            assert_eq!(action, Action { multiplier: 1.0, value: 0.0 });
+        }
+    }
+
+    #[test]
+    fn features_far_outside_of_training_leave_the_decision_to_the_planner() {
+        let mut model = untrained();
+        let calm = Features::new([0.0; WIDTH], 20.0, 12.0, 10.0);
+        model.actor_critic = model.actor_critic.with_range(vec![-1.0; WIDTH], vec![1.0; WIDTH]);
+        assert!(model.act(&calm).is_ok());
+        let mut values = [0.0; WIDTH];
+        values[3] = 1.0 + EXCESS_MAX;
+        assert!(model.act(&Features::new(values, 20.0, 12.0, 10.0)).is_ok());
+        values[3] = 1.1 + EXCESS_MAX;
+        let far = model.act(&Features::new(values, 20.0, 12.0, 10.0));
+        assert_eq!(far, Err(PolicyFault::OutOfDistribution));
+    }
+
+    #[test]
+    fn a_model_is_named_with_its_hash_and_how_it_came_to_be() {
+        let shown = builtin().describe();
+        assert!(shown.starts_with("base@") && shown.len() > "base@".len() + HASH_CHARS_SHOWN, "{shown}");
+    }
+}
