@@ -1,5 +1,7 @@
 //! The local cluster, really started: these tests need Linux, and Go the first time.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, waitid};
 use serde::{Deserialize, Serialize};
 
 use super::process::{Identity, spawn_tied};
@@ -122,7 +122,15 @@ impl Component {
     /// # Errors
     /// When it is not running.
     pub fn pause(&self) -> Result<()> {
-        self.signal(Signal::STOP)
+        let child = self.child(); // held, so that nobody else collects the child while it is waited for
+        let child = child.as_ref().with_context(|| format!("{} is not running", self.name()))?;
+        let pid = Pid::from_child(child);
+        rustix::process::kill_process(pid, Signal::STOP)
+            .with_context(|| format!("pausing {}", self.name()))?;
+        // Its threads stop one after the other. The child is only looked at, not collected, should it have ended.
+        let stopped_or_ended = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        waitid(WaitId::Pid(pid), stopped_or_ended).with_context(|| format!("pausing {}", self.name()))?;
+        Ok(())
     }
 
     /// Lets a paused program go on (`SIGCONT`).
@@ -130,7 +138,9 @@ impl Component {
     /// # Errors
     /// When it is not running.
     pub fn resume(&self) -> Result<()> {
-        self.signal(Signal::CONT)
+        let process = self.process().with_context(|| format!("{} is not running", self.name()))?;
+        process.signal(Signal::CONT).with_context(|| format!("resuming {}", self.name()))?;
+        Ok(())
     }
 
     /// Waits until the program answers its probe.
@@ -162,12 +172,6 @@ impl Component {
 
     pub(super) fn probe(&self) -> &Probe {
         &self.recipe.probe
-    }
-
-    fn signal(&self, signal: Signal) -> Result<()> {
-        let process = self.process().with_context(|| format!("{} is not running", self.name()))?;
-        process.signal(signal).with_context(|| format!("signalling {}", self.name()))?;
-        Ok(())
     }
 
     fn log_tail(&self) -> String {
