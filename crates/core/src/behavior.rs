@@ -143,6 +143,13 @@ impl Track {
         }
     }
 
+    /// The highest recommendation not older than `cutoff_secs`.
+    #[must_use]
+    pub fn highest_since(&self, cutoff_secs: f64) -> Option<u32> {
+        let entries = self.memory.recommendations.iter();
+        entries.filter(|entry| cutoff_secs <= entry.time_secs).map(|entry| entry.high).max()
+    }
+
     /// Remembers a recommendation without using it.
     pub fn recommend(&mut self, behavior: &Behavior, now_secs: f64, desired: u32) {
         let oldest = now_secs - behavior.up.window_secs.max(behavior.down.window_secs);
@@ -275,4 +282,106 @@ fn merge_closest(entries: &mut Vec<Recommendation>) {
     let later = &mut entries[index];
     later.low = later.low.min(earlier.low);
     later.high = later.high.max(earlier.high);
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn direction(window_secs: f64, select: Select, steps: &[(StepKind, u32, f64)]) -> Direction {
+        let step = |&(kind, value, period_secs)| Step { kind, value, period_secs };
+        Direction { window_secs, select, steps: steps.iter().map(step).collect(), tolerance: None }
+    }
+
+    fn free(window_secs: f64) -> Direction {
+        direction(window_secs, Select::Max, &[(StepKind::Percent, 900, 15.0)])
+    }
+
+    #[test]
+    fn a_window_holds_what_was_recommended_within_it_and_not_longer() {
+        let check = |up, down, recommended: &[(f64, u32)], (now, current, desired), expected| {
+            let behavior = Behavior { up: free(up), down: free(down) };
+            let mut track = Track::default();
+            for &(time, replicas) in recommended {
+                track.recommend(&behavior, time, replicas);
+            }
+            let found = track.stabilize(&behavior, now, current, desired);
+            assert_eq!(found, expected, "{up} {down} {recommended:?} {now} {current} {desired}");
+        };
+        check(0.0, 300.0, &[(0.0, 10)], (299.0, 10, 5), Stabilized::Down(10));
+        check(0.0, 300.0, &[(0.0, 10)], (300.0, 10, 5), Stabilized::Free(5));
+        check(0.0, 300.0, &[(0.0, 8)], (10.0, 10, 5), Stabilized::Down(8));
+        check(60.0, 300.0, &[(0.0, 3)], (59.0, 3, 9), Stabilized::Up(3));
+        check(60.0, 300.0, &[(0.0, 3)], (60.0, 3, 9), Stabilized::Free(9));
+        check(60.0, 0.0, &[(0.0, 5), (10.0, 7)], (20.0, 3, 9), Stabilized::Up(5));
+        check(0.0, 0.0, &[(0.0, 5)], (0.0, 3, 9), Stabilized::Free(9));
+        check(0.0, 300.0, &[(0.0, 20)], (10.0, 3, 9), Stabilized::Free(9));
+    }
+
+    #[test]
+    fn rates_are_counted_from_scale_events_within_their_period() {
+        let pods = |value, period| (StepKind::Pods, value, period);
+        let percent = |value, period| (StepKind::Percent, value, period);
+        let check = |select, steps: &[_], events: &[(f64, u32, u32)], (now, current), (most, fewest)| {
+            let rules = direction(0.0, select, steps);
+            let behavior = Behavior { up: rules.clone(), down: rules.clone() };
+            let mut track = Track::default();
+            for &(time, from, to) in events {
+                track.record(&behavior, time, from, to);
+            }
+            assert_eq!(track.up_limit(&rules, now, current), most, "up {steps:?} {events:?}");
+            assert_eq!(track.down_limit(&rules, now, current), fewest, "down {steps:?} {events:?}");
+        };
+        let both = [pods(4, 15.0), percent(100, 15.0)];
+        check(Select::Max, &both, &[], (0.0, 3), (7, 0));
+        check(Select::Max, &both, &[], (0.0, 10), (20, 0));
+        check(Select::Min, &both, &[], (0.0, 3), (6, 0));
+        check(Select::Min, &both, &[], (0.0, 10), (14, 6));
+        check(Select::Disabled, &both, &[], (0.0, 10), (10, 10));
+        check(Select::Max, &[percent(10, 60.0)], &[], (0.0, 3), (4, 2));
+        check(Select::Max, &[pods(2, 60.0)], &[(0.0, 5, 7)], (59.0, 7), (7, 3));
+        check(Select::Max, &[pods(2, 60.0)], &[(0.0, 5, 7)], (60.0, 7), (9, 5));
+        check(Select::Max, &[pods(2, 60.0)], &[(0.0, 7, 5)], (59.0, 5), (9, 5));
+        check(Select::Max, &[pods(2, 60.0)], &[(0.0, 5, 8)], (59.0, 8), (8, 3));
+    }
+
+    #[test]
+    fn bounds_and_rates_are_told_apart() {
+        let behavior = Behavior {
+            up: direction(0.0, Select::Max, &[(StepKind::Pods, 4, 15.0)]),
+            down: direction(0.0, Select::Max, &[(StepKind::Pods, 2, 15.0)]),
+        };
+        let bounds = Bounds::new(2, 12).expect("2 <= 12");
+        let check = |current, desired, expected| {
+            let found = Track::default().limit(&behavior, bounds, 0.0, current, desired);
+            assert_eq!(found, expected, "{current} {desired}");
+        };
+        check(5, 8, RateLimited::WithinRange(8));
+        check(5, 10, RateLimited::ScaleUpLimit(9));
+        check(10, 20, RateLimited::TooMany(12));
+        check(8, 4, RateLimited::ScaleDownLimit(6));
+        check(3, 1, RateLimited::TooFew(2));
+        check(5, 5, RateLimited::WithinRange(5));
+    }
+
+    proptest! {
+        #[test]
+        fn bounded_memory_never_holds_less_than_exact_memory(
+            answers in prop::collection::vec((1.0..20.0_f64, 1_u32..50), 1..300),
+            window in 0.0..1200.0_f64,
+        ) {
+            let behavior = Behavior { up: free(window), down: free(window) };
+            let (mut bounded, mut exact) = (Track::default(), Track::exact());
+            let mut now = 0.0;
+            for (step, desired) in answers {
+                now += step;
+                let held = bounded.stabilize(&behavior, now, 25, desired).replicas();
+                let original = exact.stabilize(&behavior, now, 25, desired).replicas();
+                prop_assert!(held.abs_diff(25) <= original.abs_diff(25));
+                prop_assert!(bounded.memory().recommendations.len() <= MAX_RECOMMENDATIONS);
+            }
+        }
+    }
 }

@@ -1,1 +1,424 @@
-//! To be filled in.
+//! What one replica can serve: declared, or estimated from what an operator sees, and a factor that is slow to trust
+//! and quick to doubt.
+//!
+//! In: load, cores, latency or late share, ready pods. Out: load one busy pod carries, or nothing while that is
+//! unknown. Never looks at anything an operator could not see.
+//!
+//! Three sources, in this order: the declared capacity; cores per request (a pod is busy when it uses its CPU request);
+//! the load per pod at which latency went over its target. Until then only the *proven* load per pod is known.
+
+use crate::history::SLOT_SECS;
+use crate::memory::CapacityMemory;
+use crate::queue::{Service, late_share};
+use crate::settings::Settings;
+
+/// A steady, supposedly safe slot that came out late by more than [`LATE`] raises the factor by this.
+const DOUBT: f64 = 1.02;
+/// A steady, supposedly late slot that came out in time lowers it by this.
+const TRUST: f64 = 0.99;
+/// Late share that contradicts "safe".
+const LATE: f64 = 0.05;
+/// Limits of the factor: a capacity misjudged by more than this is misdeclared, and needs a person.
+pub const SCALE_MIN: f64 = 0.6;
+/// See [`SCALE_MIN`].
+pub const SCALE_MAX: f64 = 2.5;
+/// Load per pod may differ by this much from its start while a stretch counts as steady.
+const STEADY_RATIO: f64 = 0.15;
+/// Seconds a stretch must be steady before its lateness says something: a window of rates and its lag.
+const STEADY_SECS: f64 = 60.0;
+/// Forgetting of the regression: half-life of a day at one sample per 15 s.
+const KEEP_PER_SAMPLE: f64 = 0.999_88;
+/// Samples before a regression is used.
+const SAMPLES_MIN: f64 = 3.0;
+/// A slope is trusted when the loads seen vary by this much (coefficient of variation), else the ratio is used, which
+/// books the idle cost on the requests and so errs on the safe side.
+const VARIATION_MIN: f64 = 0.1;
+/// A sample this far from what is known is clipped to it: start-up storms, neighbours.
+const OUTLIER_RATIO: f64 = 2.0;
+/// Most of a pod's CPU that idling may explain.
+const IDLE_SHARE_MAX: f64 = 0.5;
+/// Proven density fades by this per sample, so that what was proven long ago must be proven again: 2 % an hour.
+const DENSITY_FADE: f64 = 0.999_916;
+/// Latency below this share of its target proves that a pod carries its load.
+const COMFORT: f64 = 0.5;
+
+/// Where the capacity comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// `spec.capacity`.
+    Declared,
+    /// CPU request over cores per request.
+    Cpu,
+    /// Load per pod at which latency went over its target.
+    Saturation,
+}
+
+/// What one pod carries.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PodCapacity {
+    /// Where it comes from.
+    pub source: Source,
+    /// Load (requests/s or cores) of one fully busy pod, the learnt factor not applied.
+    pub load_per_pod: f64,
+    /// The queue it forms with its like.
+    pub service: Service,
+}
+
+/// One tick, as far as pods are concerned.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PodSample {
+    /// Seconds.
+    pub now_secs: f64,
+    /// Seconds since the last tick.
+    pub step_secs: f64,
+    /// Load in the policy's unit, where fresh.
+    pub load: Option<f64>,
+    /// Cores used by the ready pods, where fresh and the load is not cores itself.
+    pub cores: Option<f64>,
+    /// CPU request of one pod, cores.
+    pub pod_cpu_request: Option<f64>,
+    /// Latency over target, where fresh.
+    pub latency_ratio: Option<f64>,
+    /// Measured late share (1 - sla), where fresh.
+    pub late_share: Option<f64>,
+    /// Ready pods.
+    pub ready: u32,
+    /// No pod is starting, pending or failing.
+    pub all_ready: bool,
+    /// CPU used over requested, where known.
+    pub utilization: Option<f64>,
+}
+
+/// What has been learnt about one pod. O(1) per tick.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Estimator {
+    memory: CapacityMemory,
+}
+
+impl Default for Estimator {
+    fn default() -> Self {
+        Self { memory: CapacityMemory { scale: 1.0, ..CapacityMemory::default() } }
+    }
+}
+
+impl Estimator {
+    /// As it was; an empty memory is a fresh estimator.
+    #[must_use]
+    pub fn restore(memory: &CapacityMemory) -> Self {
+        let mut restored = Self { memory: *memory };
+        if !(SCALE_MIN..=SCALE_MAX).contains(&restored.memory.scale) {
+            restored.memory.scale = 1.0;
+        }
+        restored
+    }
+
+    /// What must survive.
+    #[must_use]
+    pub fn memory(&self) -> CapacityMemory {
+        self.memory
+    }
+
+    /// Moves times after the clock was stepped.
+    pub fn shift(&mut self, delta_secs: f64) {
+        self.memory.steady_since_secs += delta_secs;
+    }
+
+    /// Factor on the load: above 1 where pods proved weaker than thought.
+    #[must_use]
+    pub fn scale(&self) -> f64 {
+        self.memory.scale
+    }
+
+    /// Seconds load and pods have been steady.
+    #[must_use]
+    pub fn steady_secs(&self, now_secs: f64) -> f64 {
+        now_secs - self.memory.steady_since_secs
+    }
+
+    /// Load per ready pod that is proven to be served in time; 0 when none is.
+    #[must_use]
+    pub fn proven_density(&self) -> f64 {
+        self.memory.good_density
+    }
+
+    /// Learns from one tick.
+    pub fn learn(&mut self, settings: &Settings, sample: &PodSample) {
+        let Some(load) = sample.load.filter(|_| 0 < sample.ready) else { return };
+        let density = load / f64::from(sample.ready);
+        if let Some(cores) = sample.cores.filter(|_| sample.all_ready && 0.0 < load) {
+            self.regress(density, cores / f64::from(sample.ready));
+        }
+        self.note_density(settings, sample, density);
+        self.note_steadiness(sample, density);
+        if let Some(capacity) = self.capacity(settings, sample.pod_cpu_request) {
+            self.doubt_or_trust(settings, sample, &capacity);
+        }
+    }
+
+    /// Cores one unit of load costs and the idle cores of a pod, where known. The load of a CPU-only policy is cores.
+    #[must_use]
+    pub fn cores_per_load(&self) -> Option<(f64, f64)> {
+        let [weight, x, y, xx, xy] = self.memory.sums;
+        if weight < SAMPLES_MIN || x <= 0.0 {
+            return None;
+        }
+        let (mean_x, mean_y) = (x / weight, y / weight);
+        let variance = (xx / weight - mean_x * mean_x).max(0.0);
+        if variance.sqrt() < VARIATION_MIN * mean_x {
+            return Some((mean_y / mean_x, 0.0));
+        }
+        let slope = (xy / weight - mean_x * mean_y) / variance;
+        let idle = (mean_y - slope * mean_x).clamp(0.0, IDLE_SHARE_MAX * mean_y);
+        Some(((mean_y - idle) / mean_x, idle)).filter(|(slope, _)| 0.0 < *slope)
+    }
+
+    /// What one pod carries; `None` while neither declared nor estimable.
+    #[must_use]
+    pub fn capacity(&self, settings: &Settings, pod_cpu_request: Option<f64>) -> Option<PodCapacity> {
+        let by_cores = !settings.declared.qps;
+        let request = pod_cpu_request.filter(|&request| 0.0 < request);
+        if by_cores {
+            // A pod whose workers are all busy uses its CPU request.
+            let load_per_pod = request?;
+            let (source, service) = match settings.capacity {
+                Some(_) => (Source::Declared, declared_service(settings)?),
+                None => (Source::Cpu, unknown_service(settings, None)),
+            };
+            return Some(PodCapacity { source, load_per_pod, service });
+        }
+        if let Some(service) = declared_service(settings) {
+            return Some(PodCapacity {
+                source: Source::Declared,
+                load_per_pod: service.rate_per_replica(),
+                service,
+            });
+        }
+        let by_cpu = request.zip(self.cores_per_load()).map(|(request, (slope, idle))| {
+            let load_per_pod = (request - idle).max((1.0 - IDLE_SHARE_MAX) * request) / slope;
+            (Source::Cpu, load_per_pod)
+        });
+        let saturated = (0.0 < self.memory.bad_density)
+            .then(|| (Source::Saturation, self.memory.bad_density.max(self.memory.good_density)));
+        let (source, load_per_pod) = by_cpu.or(saturated)?;
+        Some(PodCapacity { source, load_per_pod, service: unknown_service(settings, Some(load_per_pod)) })
+    }
+
+    fn regress(&mut self, density: f64, mut cores: f64) {
+        if let Some((slope, idle)) = self.cores_per_load().filter(|_| 20.0 < self.memory.sums[0]) {
+            let expected = idle + slope * density;
+            cores = cores.clamp(expected / OUTLIER_RATIO, expected * OUTLIER_RATIO);
+        }
+        let terms = [1.0, density, cores, density * density, density * cores];
+        for (sum, term) in self.memory.sums.iter_mut().zip(terms) {
+            *sum = *sum * KEEP_PER_SAMPLE + term;
+        }
+    }
+
+    fn note_density(&mut self, settings: &Settings, sample: &PodSample, density: f64) {
+        let memory = &mut self.memory;
+        if settings.declared.latency {
+            memory.good_density *= DENSITY_FADE;
+        }
+        let long_steady = settings.scaled(STEADY_SECS) <= sample.now_secs - memory.steady_since_secs;
+        if !settings.declared.latency && memory.good_density <= 0.0 && sample.all_ready && long_steady {
+            // Nothing will ever prove a density: what the service was run with is kept.
+            memory.good_density = density;
+        }
+        let Some(ratio) = sample.latency_ratio else { return };
+        if ratio <= COMFORT && sample.all_ready && long_steady {
+            memory.good_density = memory.good_density.max(density);
+            if 0.0 < memory.bad_density {
+                memory.bad_density = memory.bad_density.max(density);
+            }
+        }
+        let busy = sample.utilization.is_none_or(|utilization| 0.5 <= utilization);
+        if 1.0 < ratio && sample.all_ready && long_steady && busy {
+            let worst = density * if ratio < 2.0 { 0.95 } else { 0.85 };
+            let known = if memory.bad_density <= 0.0 { worst } else { memory.bad_density };
+            memory.bad_density = known.min(worst);
+            memory.good_density = memory.good_density.min(memory.bad_density);
+        }
+    }
+
+    fn note_steadiness(&mut self, sample: &PodSample, density: f64) {
+        let memory = &mut self.memory;
+        let same = (density - memory.steady_density).abs() <= STEADY_RATIO * memory.steady_density;
+        if !same || memory.steady_ready != sample.ready || !sample.all_ready {
+            memory.steady_since_secs = sample.now_secs;
+            memory.steady_density = density;
+            memory.steady_ready = sample.ready;
+        }
+    }
+
+    /// +2 % when a steady slot predicted safe came out late, -1 % on the reverse: `learning.md`.
+    fn doubt_or_trust(&mut self, settings: &Settings, sample: &PodSample, capacity: &PodCapacity) {
+        if sample.now_secs - self.memory.steady_since_secs < settings.scaled(STEADY_SECS) {
+            return;
+        }
+        let late = match (sample.late_share, sample.latency_ratio) {
+            (Some(share), _) => LATE < share,
+            // The p-th percentile is over the target exactly when more than 1 - p of the requests are late.
+            (None, Some(ratio)) => 1.0 < ratio,
+            (None, None) => return,
+        };
+        let idle = sample.utilization.is_some_and(|utilization| utilization < 0.5);
+        let workers = f64::from(capacity.service.workers);
+        let busy = sample.load.unwrap_or(0.0) / capacity.load_per_pod * self.memory.scale * workers;
+        let predicted = late_share(&capacity.service, busy, sample.ready);
+        let slots = (sample.step_secs / settings.scaled(SLOT_SECS)).min(1.0);
+        if late && !idle && predicted < settings.allowed_late().min(LATE) {
+            self.memory.scale = (self.memory.scale * DOUBT.powf(slots)).min(SCALE_MAX);
+        } else if !late && LATE < predicted {
+            self.memory.scale = (self.memory.scale * TRUST.powf(slots)).max(SCALE_MIN);
+        }
+    }
+}
+
+/// The declared queue.
+fn declared_service(settings: &Settings) -> Option<Service> {
+    let declared = settings.capacity?;
+    Some(Service {
+        workers: declared.concurrency,
+        service_secs: declared.service_secs,
+        target_secs: settings.objective.target_secs,
+        variability: variability(settings),
+    })
+}
+
+/// One worker per pod: for the same capacity, fewer and faster workers wait longest, so this errs on the safe side.
+/// A request takes what such a worker needs, at most half the target; half the target where nothing is known.
+fn unknown_service(settings: &Settings, rate_per_pod: Option<f64>) -> Service {
+    let target_secs = settings.objective.target_secs;
+    let service_secs = rate_per_pod.map_or(0.5 * target_secs, |rate| (1.0 / rate).min(0.5 * target_secs));
+    Service { workers: 1, service_secs, target_secs, variability: variability(settings) }
+}
+
+fn variability(settings: &Settings) -> f64 {
+    0.5 * (settings.tuning.arrival_cv2 + settings.tuning.service_cv2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::{Bounds, Capacity, DeclaredSignals, Objective, Weights};
+
+    fn settings(capacity: Option<Capacity>) -> Settings {
+        let objective =
+            Objective { target_secs: 0.25, sla: 0.99, latency_percentile: 0.95, weights: Weights::default() };
+        let bounds = Bounds::new(1, 100).expect("1 <= 100");
+        let declared = DeclaredSignals { qps: true, latency: true, cpu: true, ..DeclaredSignals::default() };
+        Settings { capacity, declared, ..Settings::new(bounds, objective) }
+    }
+
+    const WEB: Capacity = Capacity { concurrency: 4, service_secs: 0.05 };
+
+    fn sample(tick: u32, load: f64, ready: u32) -> PodSample {
+        PodSample {
+            now_secs: 15.0 * f64::from(tick),
+            step_secs: 15.0,
+            load: Some(load),
+            cores: None,
+            pod_cpu_request: Some(1.0),
+            latency_ratio: Some(0.3),
+            late_share: None,
+            ready,
+            all_ready: true,
+            utilization: None,
+        }
+    }
+
+    #[test]
+    fn a_declared_capacity_is_believed() {
+        let capacity = Estimator::default().capacity(&settings(Some(WEB)), None).expect("declared");
+        assert_eq!((capacity.source, capacity.load_per_pod), (Source::Declared, 80.0));
+    }
+
+    #[test]
+    fn capacity_is_unknown_until_something_tells_it() {
+        assert_eq!(Estimator::default().capacity(&settings(None), Some(1.0)), None);
+        assert_eq!(Estimator::default().capacity(&settings(None), None), None);
+    }
+
+    #[test]
+    fn cores_per_request_and_idle_cores_are_found_by_regression() {
+        let (settings, mut estimator) = (settings(None), Estimator::default());
+        for tick in 0..200 {
+            let load = 200.0 + 150.0 * (f64::from(tick) / 10.0).sin();
+            let cores = 5.0 * 0.1 + load / 100.0 + 0.02 * f64::from(tick % 3);
+            estimator.learn(&settings, &PodSample { cores: Some(cores), ..sample(tick, load, 5) });
+        }
+        let found = estimator.capacity(&settings, Some(1.0)).expect("known by now");
+        assert_eq!(found.source, Source::Cpu);
+        assert!((found.load_per_pod - 90.0).abs() < 3.0, "{found:?}");
+    }
+
+    #[test]
+    fn without_variation_the_idle_cost_is_booked_on_the_requests() {
+        let (settings, mut estimator) = (settings(None), Estimator::default());
+        for tick in 0..20 {
+            estimator.learn(&settings, &PodSample { cores: Some(2.5), ..sample(tick, 200.0, 5) });
+        }
+        let found = estimator.capacity(&settings, Some(1.0)).expect("known by now");
+        assert!((found.load_per_pod - 80.0).abs() < 1e-9, "{found:?}");
+    }
+
+    #[test]
+    fn cores_of_pods_that_are_not_all_ready_are_not_learnt_from() {
+        let (settings, mut estimator) = (settings(None), Estimator::default());
+        for tick in 0..20 {
+            let storm = PodSample { cores: Some(9.0), all_ready: false, ..sample(tick, 200.0, 5) };
+            estimator.learn(&settings, &storm);
+        }
+        assert_eq!(estimator.cores_per_load(), None);
+    }
+
+    #[test]
+    fn the_load_at_which_latency_breaks_is_what_a_pod_serves_when_cpu_tells_nothing() {
+        let (settings, mut estimator) = (settings(None), Estimator::default());
+        for tick in 0..20 {
+            let late =
+                PodSample { latency_ratio: Some(1.5), pod_cpu_request: None, ..sample(tick, 500.0, 5) };
+            estimator.learn(&settings, &late);
+        }
+        let found = estimator.capacity(&settings, None).expect("saturation was seen");
+        assert_eq!(found.source, Source::Saturation);
+        assert!((found.load_per_pod - 95.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_service_weaker_than_declared_is_doubted_quickly_and_trusted_slowly() {
+        let (settings, mut estimator) = (settings(Some(WEB)), Estimator::default());
+        for tick in 0..24 {
+            estimator.learn(&settings, &PodSample { latency_ratio: Some(1.4), ..sample(tick, 280.0, 5) });
+        }
+        let doubted = estimator.scale();
+        assert!(1.3 < doubted, "{doubted}");
+        for tick in 24..48 {
+            estimator.learn(&settings, &sample(tick, 300.0, 5));
+        }
+        let trusted = estimator.scale();
+        assert!(trusted < doubted && 1.1 < trusted, "{trusted}");
+    }
+
+    #[test]
+    fn lateness_at_idle_cpu_is_not_the_pods_fault() {
+        let (settings, mut estimator) = (settings(Some(WEB)), Estimator::default());
+        for tick in 0..50 {
+            let slow =
+                PodSample { latency_ratio: Some(3.0), utilization: Some(0.2), ..sample(tick, 280.0, 5) };
+            estimator.learn(&settings, &slow);
+        }
+        assert_eq!(estimator.scale(), 1.0);
+    }
+
+    #[test]
+    fn the_factor_stays_within_its_limits() {
+        let (settings, mut estimator) = (settings(Some(WEB)), Estimator::default());
+        for tick in 0..2_000 {
+            let late = PodSample { late_share: Some(0.5), latency_ratio: None, ..sample(tick, 10.0, 5) };
+            estimator.learn(&settings, &late);
+        }
+        assert_eq!(estimator.scale(), SCALE_MAX);
+        assert_eq!(Estimator::restore(&CapacityMemory::default()).scale(), 1.0);
+    }
+}
