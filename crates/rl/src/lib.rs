@@ -5,12 +5,15 @@
 
 pub mod actor_critic;
 pub mod builtin;
+pub mod episodes;
 pub mod head;
+pub mod life;
 pub mod manifest;
 pub mod model;
 pub mod model_file;
 pub mod network;
 pub mod optimiser;
+pub mod pathwise;
 pub mod tensors;
 pub mod weights;
 

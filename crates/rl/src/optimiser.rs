@@ -1,4 +1,4 @@
-//! Adam with a cosine learning rate and a bound on the gradient's norm, over plain vectors.
+//! Adam with a cosine learning rate, and a bound on a gradient's norm, over plain vectors.
 //!
 //! Plain vectors because candle's optimiser has no clipping and keeps its moments where a checkpoint cannot reach
 //! them. Sums run in the order of the layout, so a run repeats to the bit.
@@ -11,8 +11,6 @@ pub struct AdamSettings {
     pub learning_rate: f64,
     /// Updates over which it falls to 0 along a cosine.
     pub updates: u64,
-    /// Largest norm of the gradient over all weights; longer ones are shortened to it.
-    pub gradient_norm_max: f64,
 }
 
 /// Weight of the past in the mean gradient; as published.
@@ -41,14 +39,8 @@ impl Adam {
         Self { updates: 0, mean: zeros.clone(), square: zeros }
     }
 
-    /// One update of `weights` along `gradients`, which are shortened first. Returns the norm they had.
-    pub fn step(
-        &mut self,
-        settings: &AdamSettings,
-        weights: &mut [Vec<f32>],
-        gradients: &mut [Vec<f32>],
-    ) -> f64 {
-        let norm = clip(gradients, settings.gradient_norm_max);
+    /// One update of `weights` against `gradients`.
+    pub fn step(&mut self, settings: &AdamSettings, weights: &mut [Vec<f32>], gradients: &[Vec<f32>]) {
         let rate = learning_rate(settings, self.updates);
         self.updates += 1;
         let exponent = i32::try_from(self.updates).unwrap_or(i32::MAX);
@@ -64,7 +56,6 @@ impl Adam {
             let step = rate * next_mean * mean_scale / ((next_square * square_scale).sqrt() + EPSILON);
             *weight = (f64::from(*weight) - step) as f32;
         }
-        norm
     }
 }
 
@@ -92,7 +83,7 @@ pub fn clip(gradients: &mut [Vec<f32>], limit: f64) -> f64 {
 mod tests {
     use super::*;
 
-    const SETTINGS: AdamSettings = AdamSettings { learning_rate: 0.1, updates: 300, gradient_norm_max: 1.0 };
+    const SETTINGS: AdamSettings = AdamSettings { learning_rate: 0.1, updates: 300 };
 
     #[test]
     fn a_long_gradient_is_shortened_to_the_limit_and_a_short_one_is_left() {
@@ -117,8 +108,8 @@ mod tests {
         let mut weights = vec![vec![5.0_f32, -3.0]];
         let mut adam = Adam::new(&weights);
         for _ in 0..SETTINGS.updates {
-            let mut gradients = vec![vec![weights[0][0] - 1.0, weights[0][1] - 2.0]];
-            adam.step(&SETTINGS, &mut weights, &mut gradients);
+            let gradients = vec![vec![weights[0][0] - 1.0, weights[0][1] - 2.0]];
+            adam.step(&SETTINGS, &mut weights, &gradients);
         }
         assert!((weights[0][0] - 1.0).abs() < 0.01 && (weights[0][1] - 2.0).abs() < 0.01, "{weights:?}");
     }

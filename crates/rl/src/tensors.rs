@@ -3,6 +3,7 @@
 //! In: [`Weights`] and features, one row each. Out: tensors that candle can differentiate. Deciding uses
 //! [`crate::network`]; a test holds the two equal.
 
+use candle_core::backprop::GradStore;
 use candle_core::{DType, Device, Result, Tensor, Var};
 use candle_nn::ops::silu;
 
@@ -47,6 +48,18 @@ impl Tensors {
     #[must_use]
     pub fn variables(&self) -> &[Var] {
         &self.variables
+    }
+
+    /// Gradients in the order of [`layout`]; zeros where none was left.
+    ///
+    /// # Errors
+    /// As candle's.
+    pub fn gradients(&self, store: &GradStore) -> Result<Vec<Vec<f32>>> {
+        let gradient = |variable: &Var| match store.get(variable) {
+            Some(gradient) => gradient.flatten_all()?.to_vec1(),
+            None => Ok(vec![0.0; variable.elem_count()]),
+        };
+        self.variables.iter().map(gradient).collect()
     }
 
     /// Log-multipliers, one per row of `features` (rows, features), given the ramps of each row's price (rows,

@@ -102,6 +102,17 @@ impl Weights {
         &self.values
     }
 
+    /// The same, to be changed in place; lengths stay.
+    pub fn values_mut(&mut self) -> &mut [Vec<f32>] {
+        &mut self.values
+    }
+
+    /// Values of one tensor, to be changed in place. Panics on a name that is not in [`layout`].
+    pub fn tensor_mut(&mut self, name: &str) -> &mut [f32] {
+        let index = layout(self.features).iter().position(|shape| shape.name == name);
+        &mut self.values[index.expect("the name is in the layout")]
+    }
+
     /// Values of one tensor. Panics on a name that is not in [`layout`].
     #[must_use]
     pub fn tensor(&self, name: &str) -> &[f32] {

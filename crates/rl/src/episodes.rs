@@ -1,0 +1,217 @@
+//! What training learns from: stretches of a made-up service's life, each with the features the brain itself
+//! computed along them.
+//!
+//! In: settings, a seed, and load shapes. Out: [`Episode`]s. The features come out of `Brain::decide` through a
+//! policy that only writes down what it is shown, so training and deciding cannot differ in them. Never: a trace
+//! that models are chosen or reported on (see [`TRAINING_TRACES`]).
+
+use std::sync::Mutex;
+
+use rand::RngExt;
+use rlscaler_core::features::{self, Features};
+use rlscaler_core::policy::{Action, Policy, PolicyFault};
+use rlscaler_core::queue::{self, Service};
+use rlscaler_sim::generators::{self, Shape};
+use rlscaler_sim::seed::{Seed, Stream};
+use rlscaler_sim::trace::Trace;
+
+use crate::life::{Life, REPLICAS_MAX, SLOT_SECS, Stretch, World};
+
+/// Real traces that training may see. The others are for choosing and for reporting.
+pub const TRAINING_TRACES: [&str; 3] = ["crane_input10", "autothrottle_noisy", "mooncake"];
+
+/// First seed of the generators in training, far from those kept for choosing (8000..) and reporting (9000..).
+const FIRST_GENERATOR_SEED: u64 = 1_000_000;
+
+/// Ranges that services are drawn from. Pairs are (lowest, highest); those over more than one order of magnitude are
+/// drawn log-uniformly.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EpisodeSettings {
+    /// Slots recorded per episode: 2.5 hours, ten windows that do not overlap.
+    pub slots: usize,
+    /// Share of episodes from a real trace.
+    pub real_share: f64,
+    /// Share of episodes without any history: a service on its first day.
+    pub cold_share: f64,
+    /// Start-up, seconds, log-uniform.
+    pub startup_secs: (f64, f64),
+    /// Requests a pod works on at once.
+    pub workers: (u32, u32),
+    /// Service time, seconds, log-uniform.
+    pub service_secs: (f64, f64),
+    /// Target beyond the service time, in service times.
+    pub slack: (f64, f64),
+    /// Coefficient of variation of the service time.
+    pub service_cv: (f64, f64),
+    /// Load at the peak, busy pods, log-uniform.
+    pub peak_busy_pods: (f64, f64),
+    /// History known, seconds, log-uniform.
+    pub history_secs: (f64, f64),
+    /// Exponent on the shape of the load: above 1 makes peaks sharper.
+    pub load_power: (f64, f64),
+    /// Declared capacity over real capacity, log-uniform.
+    pub capacity_error: (f64, f64),
+}
+
+impl Default for EpisodeSettings {
+    fn default() -> Self {
+        Self {
+            slots: 600,
+            real_share: 0.45,
+            cold_share: 0.1,
+            startup_secs: (10.0, 300.0),
+            workers: (1, 8),
+            service_secs: (0.01, 0.5),
+            slack: (1.5, 6.2),
+            service_cv: (0.3, 1.2),
+            peak_busy_pods: (4.0, 80.0),
+            history_secs: (3600.0, 8.0 * 86_400.0),
+            load_power: (0.7, 1.5),
+            capacity_error: (0.95, 1.05),
+        }
+    }
+}
+
+/// A recorded stretch: everything per slot has the same number of slots.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Episode {
+    /// The service.
+    pub world: World,
+    /// Features, slot after slot.
+    pub features: Vec<f32>,
+    /// The planner's answer that the multiplier is applied to.
+    pub planner: Vec<f32>,
+    /// Offered load, busy pods, as it really came.
+    pub load: Vec<f64>,
+    /// Fewest replicas that would have met the target, were they ready.
+    pub need: Vec<f32>,
+}
+
+impl Episode {
+    /// Slots recorded.
+    #[must_use]
+    pub fn slots(&self) -> usize {
+        self.load.len()
+    }
+
+    /// Features of one slot.
+    #[must_use]
+    pub fn features(&self, slot: usize) -> &[f32] {
+        &self.features[slot * features::WIDTH..(slot + 1) * features::WIDTH]
+    }
+}
+
+/// Real traces that episodes are cut from.
+#[must_use]
+pub fn training_traces() -> Vec<Trace> {
+    let open = |name: &&str| Trace::open(name).expect("the trace is bundled");
+    TRAINING_TRACES.iter().map(open).collect()
+}
+
+/// The episode of this index: a function of its arguments.
+#[must_use]
+pub fn draw(settings: &EpisodeSettings, real: &[Trace], seed: Seed, index: u64) -> Episode {
+    let mut rng = seed.stream(&format!("episode {index}"));
+    let world = draw_world(settings, &mut rng);
+    let peak = log_uniform(&mut rng, settings.peak_busy_pods);
+    let power = uniform(&mut rng, settings.load_power);
+    let trace = if rng.random_bool(settings.real_share) {
+        real[rng.random_range(0..real.len())].clone()
+    } else {
+        let shape = Shape::ALL[rng.random_range(0..Shape::ALL.len())];
+        let generator_seed = FIRST_GENERATOR_SEED + rng.random_range(0..1_000_000);
+        generators::generate(shape, Seed(generator_seed), generators::DEFAULT_SECS)
+    };
+    let recorded_secs = settings.slots as f64 * SLOT_SECS;
+    let spare_secs = (trace.duration_secs() - recorded_secs).max(0.0);
+    let start_secs = spare_secs * rng.random_range(0.0..1.0);
+    let cold = rng.random_bool(settings.cold_share);
+    let wanted_secs = log_uniform(&mut rng, settings.history_secs);
+    let history_secs = if cold { 0.0 } else { wanted_secs.min(start_secs) };
+    let slots = settings.slots.min((trace.duration_secs() / SLOT_SECS) as usize);
+    let stretch = Stretch { trace: &trace, start_secs, history_secs, slots, peak, power };
+    record(&world, &stretch, &mut rng)
+}
+
+fn draw_world(settings: &EpisodeSettings, rng: &mut Stream) -> World {
+    let service_secs = log_uniform(rng, settings.service_secs);
+    let cv = uniform(rng, settings.service_cv);
+    let service = Service {
+        workers: rng.random_range(settings.workers.0..=settings.workers.1),
+        service_secs,
+        target_secs: service_secs * (1.0 + uniform(rng, settings.slack)),
+        variability: f64::midpoint(1.0, cv * cv),
+    };
+    World {
+        service,
+        capacity_error: log_uniform(rng, settings.capacity_error),
+        startup_secs: log_uniform(rng, settings.startup_secs),
+        timeout_secs: TIMEOUT_SECS,
+        sla: if rng.random_bool(0.5) { 0.99 } else { 0.999 },
+    }
+}
+
+/// Requests give up after this long in the queue.
+const TIMEOUT_SECS: f64 = 10.0;
+
+/// Lets the brain live through a stretch under the planner and writes down what a policy would have been shown.
+#[must_use]
+pub fn record(world: &World, stretch: &Stretch<'_>, rng: &mut Stream) -> Episode {
+    let recorder = Recorder::default();
+    let mut life = Life::begin(world, stretch, rng);
+    let mut features = Vec::with_capacity(stretch.slots * features::WIDTH);
+    let mut planner = Vec::with_capacity(stretch.slots);
+    for _ in 0..stretch.slots {
+        let _ = life.step(&recorder, rng);
+        let shown = recorder.take();
+        features.extend_from_slice(shown.values());
+        planner.push(shown.planner() as f32);
+    }
+    let load = life.loads().to_vec();
+    let need = load.iter().map(|&load| need(world, load)).collect();
+    Episode { world: *world, features, planner, load, need }
+}
+
+/// A policy that leaves everything to the planner and remembers what it was shown.
+#[derive(Debug)]
+struct Recorder {
+    shown: Mutex<Features>,
+}
+
+impl Default for Recorder {
+    fn default() -> Self {
+        Self { shown: Mutex::new(Features::new([0.0; features::WIDTH], 0.0, 0.0, 0.0)) }
+    }
+}
+
+impl Recorder {
+    fn take(&self) -> Features {
+        *self.shown.lock().expect("nobody panics while holding it")
+    }
+}
+
+impl Policy for Recorder {
+    fn act(&self, features: &Features) -> Result<Action, PolicyFault> {
+        *self.shown.lock().expect("nobody panics while holding it") = *features;
+        Ok(Action { multiplier: 1.0, value: 0.0 })
+    }
+
+    fn describe(&self) -> String {
+        "recorder".into()
+    }
+}
+
+/// Fewest replicas with which at most 1 % would have been late.
+fn need(world: &World, load: f64) -> f32 {
+    const ALLOWED: f64 = 0.01;
+    let busy_workers = load * f64::from(world.service.workers);
+    queue::smallest_replicas(&world.service, busy_workers, ALLOWED, REPLICAS_MAX) as f32
+}
+
+fn uniform(rng: &mut Stream, (lowest, highest): (f64, f64)) -> f64 {
+    lowest + (highest - lowest) * rng.random_range(0.0..1.0)
+}
+
+fn log_uniform(rng: &mut Stream, (lowest, highest): (f64, f64)) -> f64 {
+    uniform(rng, (lowest.ln(), highest.ln())).exp()
+}

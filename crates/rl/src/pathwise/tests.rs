@@ -1,0 +1,94 @@
+//! Learning where the right answer is known.
+
+use rand::RngExt;
+use rlscaler_core::queue::Service;
+
+use super::*;
+use crate::actor_critic::ActorCritic;
+use crate::life::World;
+
+const FEATURES: usize = 3;
+
+/// A service of constant load whose planner knows nothing: it always orders `planner` replicas. The features tell
+/// the load.
+fn constant_loads(planner: f32, episodes: usize) -> Vec<Episode> {
+    let mut rng = Seed(11).stream("constant loads");
+    let service = Service { workers: 4, service_secs: 0.05, target_secs: 0.25, variability: 1.0 };
+    let world = World { service, capacity_error: 1.0, startup_secs: 60.0, timeout_secs: 10.0, sla: 0.99 };
+    let slots = 100;
+    let draw = |_| {
+        let load: f64 = rng.random_range(4.0..16.0);
+        let features = [(load as f32 / planner).ln(), 1.0, 0.0].repeat(slots);
+        Episode {
+            world,
+            features,
+            planner: vec![planner; slots],
+            load: vec![load; slots],
+            need: vec![load as f32 * 1.1; slots],
+        }
+    };
+    (0..episodes).map(draw).collect()
+}
+
+fn small() -> PathwiseSettings {
+    PathwiseSettings { batch: 32, updates: 150, learning_rate: 1e-2, ..PathwiseSettings::default() }
+}
+
+fn learn(settings: &PathwiseSettings, episodes: &[Episode], seed: Seed) -> (Learner, Vec<UpdateReport>) {
+    let mut learner = Learner::new(FEATURES, episodes, seed);
+    let reports =
+        (0..settings.updates).map(|_| update(&mut learner, settings, episodes, seed).unwrap()).collect();
+    (learner, reports)
+}
+
+#[test]
+fn before_the_first_update_the_actor_costs_exactly_what_the_planner_costs() {
+    let episodes = constant_loads(10.0, 8);
+    let mut learner = Learner::new(FEATURES, &episodes, Seed(1));
+    let report = update(&mut learner, &small(), &episodes, Seed(1)).unwrap();
+    assert_eq!(report.loss, report.planner_loss);
+    assert_eq!(report.late_share, report.planner_late_share);
+}
+
+#[test]
+fn the_actor_learns_to_order_what_the_load_needs_and_more_where_lateness_is_dear() {
+    let episodes = constant_loads(10.0, 40);
+    let (learner, reports) = learn(&small(), &episodes, Seed(1));
+    let last = reports.last().unwrap();
+    assert!(last.loss < 0.5 * last.planner_loss, "{last:?}");
+    let net = ActorCritic::new(&learner.weights);
+    let orders = |load: f32, price: f64| {
+        10.0 * net.answer(&[(load / 10.0).ln(), 1.0, 0.0], price).log_multiplier.exp()
+    };
+    assert!(
+        orders(6.0, 20.0) < 10.0 && 13.0 < orders(14.0, 20.0),
+        "{} {}",
+        orders(6.0, 20.0),
+        orders(14.0, 20.0)
+    );
+    assert!(orders(10.0, 4.0) < orders(10.0, 400.0));
+}
+
+#[test]
+fn the_same_seed_learns_the_same_bytes_and_another_others() {
+    let settings = PathwiseSettings { updates: 5, ..small() };
+    let episodes = constant_loads(10.0, 8);
+    let run = |seed| learn(&settings, &episodes, Seed(seed)).0;
+    assert_eq!(run(1), run(1));
+    assert_ne!(run(1), run(2));
+}
+
+#[test]
+fn beyond_the_heads_limit_only_a_pull_back_counts() {
+    let episodes = constant_loads(10.0, 1);
+    let settings = small();
+    let draw = |price| Draw { episode: &episodes[0], start: 0, price };
+    let far_above = vec![LOG_MULTIPLIER_LIMIT + 0.1; settings.window_slots()];
+    let outcome = follow(&settings, 1.0, &draw(1.0), &far_above);
+    assert!(outcome.gradient.iter().all(|&pull| 0.0 <= pull), "too many: down");
+    assert!(outcome.gradient.iter().any(|&pull| 0.0 < pull));
+    let far_below: Vec<f32> = far_above.iter().map(|g| -g).collect();
+    let outcome = follow(&settings, 1.0, &draw(1000.0), &far_below);
+    assert!(outcome.gradient.iter().all(|&pull| pull <= 0.0), "too few: up");
+    assert!(outcome.gradient.iter().any(|&pull| pull < 0.0));
+}
