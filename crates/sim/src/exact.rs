@@ -165,12 +165,23 @@ impl Exact {
     /// Simulates up to `to_secs` with the given arrival times, rising and within the stretch: the way to give
     /// several services the same arrivals (`Arrivals` makes them).
     pub fn serve(&mut self, to_secs: f64, times: &[f64]) -> Tick {
+        self.feed(to_secs, times);
+        self.close_tick()
+    }
+
+    /// As `serve`, but the stretch goes on: the pods may change before its end.
+    pub fn feed(&mut self, to_secs: f64, times: &[f64]) {
         for arrived_secs in times {
             self.run_to(*arrived_secs);
             self.arrive(*arrived_secs);
         }
         self.run_to(to_secs);
-        self.close_tick()
+    }
+
+    /// Requests waiting or being worked on.
+    #[must_use]
+    pub fn inside(&self) -> usize {
+        self.queue.len() + self.running.len()
     }
 
     fn arrive(&mut self, arrived_secs: f64) {
