@@ -1,4 +1,5 @@
 //! Development tasks as a library, so that real-cluster tests in other crates use the same code as the commands.
 
 pub mod cluster;
+pub mod demo;
 pub mod tools;

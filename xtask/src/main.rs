@@ -15,10 +15,13 @@ enum Task {
     /// A real Kubernetes control plane on this machine.
     #[command(subcommand)]
     Cluster(xtask::cluster::command::Action),
+    /// The same service twice on the same traffic: one under an RLReplicaPolicy, one under a stock HPA.
+    Demo(xtask::demo::Arguments),
 }
 
 fn main() -> anyhow::Result<()> {
     match Arguments::parse().task {
         Task::Cluster(action) => xtask::cluster::command::run(&action),
+        Task::Demo(arguments) => xtask::demo::run(&arguments),
     }
 }
