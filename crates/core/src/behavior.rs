@@ -26,6 +26,21 @@ impl Default for Track {
     }
 }
 
+/// How far back recommendations are looked at, seconds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Windows {
+    /// Before going up.
+    pub up_secs: f64,
+    /// Before going down.
+    pub down_secs: f64,
+}
+
+impl From<&Behavior> for Windows {
+    fn from(behavior: &Behavior) -> Self {
+        Self { up_secs: behavior.up.window_secs, down_secs: behavior.down.window_secs }
+    }
+}
+
 /// What stabilization made of a recommendation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stabilized {
@@ -109,22 +124,15 @@ impl Track {
     }
 
     /// The recommendation held within what the windows have seen, and then remembered as it was.
-    pub fn stabilize(
-        &mut self,
-        behavior: &Behavior,
-        now_secs: f64,
-        current: u32,
-        desired: u32,
-    ) -> Stabilized {
-        let stabilized = self.stabilized(behavior, now_secs, current, desired);
-        self.recommend(behavior, now_secs, desired);
+    pub fn stabilize(&mut self, windows: Windows, now_secs: f64, current: u32, desired: u32) -> Stabilized {
+        let stabilized = self.stabilized(windows, now_secs, current, desired);
+        self.recommend(windows, now_secs, desired);
         stabilized
     }
 
-    fn stabilized(&self, behavior: &Behavior, now_secs: f64, current: u32, desired: u32) -> Stabilized {
+    fn stabilized(&self, windows: Windows, now_secs: f64, current: u32, desired: u32) -> Stabilized {
         let (mut lowest, mut highest) = (desired, desired);
-        let (up_cutoff, down_cutoff) =
-            (now_secs - behavior.up.window_secs, now_secs - behavior.down.window_secs);
+        let (up_cutoff, down_cutoff) = (now_secs - windows.up_secs, now_secs - windows.down_secs);
         for entry in &self.memory.recommendations {
             if up_cutoff < entry.time_secs {
                 lowest = lowest.min(entry.low);
@@ -151,8 +159,8 @@ impl Track {
     }
 
     /// Remembers a recommendation without using it.
-    pub fn recommend(&mut self, behavior: &Behavior, now_secs: f64, desired: u32) {
-        let oldest = now_secs - behavior.up.window_secs.max(behavior.down.window_secs);
+    pub fn recommend(&mut self, windows: Windows, now_secs: f64, desired: u32) {
+        let oldest = now_secs - windows.up_secs.max(windows.down_secs);
         let entries = &mut self.memory.recommendations;
         entries.retain(|entry| oldest <= entry.time_secs);
         match entries.last_mut() {
@@ -295,19 +303,15 @@ mod tests {
         Direction { window_secs, select, steps: steps.iter().map(step).collect(), tolerance: None }
     }
 
-    fn free(window_secs: f64) -> Direction {
-        direction(window_secs, Select::Max, &[(StepKind::Percent, 900, 15.0)])
-    }
-
     #[test]
     fn a_window_holds_what_was_recommended_within_it_and_not_longer() {
         let check = |up, down, recommended: &[(f64, u32)], (now, current, desired), expected| {
-            let behavior = Behavior { up: free(up), down: free(down) };
+            let windows = Windows { up_secs: up, down_secs: down };
             let mut track = Track::default();
             for &(time, replicas) in recommended {
-                track.recommend(&behavior, time, replicas);
+                track.recommend(windows, time, replicas);
             }
-            let found = track.stabilize(&behavior, now, current, desired);
+            let found = track.stabilize(windows, now, current, desired);
             assert_eq!(found, expected, "{up} {down} {recommended:?} {now} {current} {desired}");
         };
         check(0.0, 300.0, &[(0.0, 10)], (299.0, 10, 5), Stabilized::Down(10));
@@ -372,13 +376,13 @@ mod tests {
             answers in prop::collection::vec((1.0..20.0_f64, 1_u32..50), 1..300),
             window in 0.0..1200.0_f64,
         ) {
-            let behavior = Behavior { up: free(window), down: free(window) };
+            let windows = Windows { up_secs: window, down_secs: window };
             let (mut bounded, mut exact) = (Track::default(), Track::exact());
             let mut now = 0.0;
             for (step, desired) in answers {
                 now += step;
-                let held = bounded.stabilize(&behavior, now, 25, desired).replicas();
-                let original = exact.stabilize(&behavior, now, 25, desired).replicas();
+                let held = bounded.stabilize(windows, now, 25, desired).replicas();
+                let original = exact.stabilize(windows, now, 25, desired).replicas();
                 prop_assert!(held.abs_diff(25) <= original.abs_diff(25));
                 prop_assert!(bounded.memory().recommendations.len() <= MAX_RECOMMENDATIONS);
             }

@@ -5,7 +5,7 @@
 //! `replica_calculator.go` and `horizontal.go` of v1.36.3 are seen to do. Integers as there: milli-units and whole
 //! percents, both cut off.
 
-use crate::behavior::{RateLimited, Track};
+use crate::behavior::{RateLimited, Track, Windows};
 use crate::memory::ScalingMemory;
 use crate::settings::{Behavior, Bounds, Direction, Select, Step, StepKind};
 
@@ -257,7 +257,7 @@ impl Hpa {
     /// where none could be computed.
     pub fn sync(&mut self, now_secs: f64, current: u32, wanted: Option<u32>) -> u32 {
         if self.track.is_empty() {
-            self.track.recommend(&self.windows(), now_secs, current);
+            self.track.recommend(self.windows(), now_secs, current);
         }
         if current == 0 {
             return 0;
@@ -269,10 +269,11 @@ impl Hpa {
             return self.bounds.min();
         }
         let Some(wanted) = wanted else { return current };
-        match self.behavior.clone() {
+        let windows = self.windows();
+        match &self.behavior {
             Some(behavior) => {
-                let stabilized = self.track.stabilize(&behavior, now_secs, current, wanted).replicas();
-                self.track.limit(&behavior, self.bounds, now_secs, current, stabilized).replicas()
+                let stabilized = self.track.stabilize(windows, now_secs, current, wanted).replicas();
+                self.track.limit(behavior, self.bounds, now_secs, current, stabilized).replicas()
             }
             None => {
                 let stabilized = self.highest_of_window(now_secs, wanted);
@@ -291,17 +292,13 @@ impl Hpa {
     fn highest_of_window(&mut self, now_secs: f64, wanted: u32) -> u32 {
         let highest =
             self.track.highest_since(now_secs - self.down_window_secs).unwrap_or(wanted).max(wanted);
-        self.track.recommend(&self.windows(), now_secs, wanted);
+        self.track.recommend(self.windows(), now_secs, wanted);
         highest
     }
 
-    fn windows(&self) -> Behavior {
-        let direction =
-            |window_secs| Direction { window_secs, select: Select::Max, steps: Vec::new(), tolerance: None };
-        match &self.behavior {
-            Some(behavior) => behavior.clone(),
-            None => Behavior { up: direction(0.0), down: direction(self.down_window_secs) },
-        }
+    fn windows(&self) -> Windows {
+        let absent = Windows { up_secs: 0.0, down_secs: self.down_window_secs };
+        self.behavior.as_ref().map_or(absent, Windows::from)
     }
 }
 

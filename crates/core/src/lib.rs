@@ -21,6 +21,7 @@ pub mod policy;
 pub mod queue;
 pub mod reason;
 pub mod reward;
+pub mod sense;
 pub mod settings;
 
 pub use brain::Brain;

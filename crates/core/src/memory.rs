@@ -111,8 +111,14 @@ pub struct Memory {
     pub failing_since_secs: Option<f64>,
     /// Since when load is zero without confirmation.
     pub sudden_zero_since_secs: Option<f64>,
+    /// Cores used while there was load, running mean; 0 when unknown.
+    pub busy_cores: f64,
     /// The 0 replicas are ours.
     pub zeroed_by_us: bool,
+    /// When the target's replicas were last seen to have been raised, by whomever; 0: never.
+    pub raised_secs: f64,
+    /// `spec.replicas` at the last tick.
+    pub last_replicas: u32,
     /// Since when the service is idle enough for 0.
     pub idle_since_secs: Option<f64>,
     /// Until when the planner drives after a fault of the model.

@@ -255,8 +255,6 @@ pub enum Reason {
     ScaleDownPaused,
     /// A person paused scaling up.
     ScaleUpPaused,
-    /// The operator has not watched long enough since it started.
-    WindowNotFilled,
     /// The clock went backwards.
     ClockStepped,
     /// Answer and present count agree.
@@ -314,7 +312,6 @@ impl Reason {
             Reason::Paused => ("Paused", Role::Fixed),
             Reason::ScaleDownPaused => ("ScaleDownPaused", Role::HeldUp),
             Reason::ScaleUpPaused => ("ScaleUpPaused", Role::HeldDown),
-            Reason::WindowNotFilled => ("WindowNotFilled", Role::HeldUp),
             Reason::ClockStepped => ("ClockStepped", Role::HeldUp),
             Reason::DesiredWithinRange => ("DesiredWithinRange", Role::Seen),
         }
@@ -406,9 +403,6 @@ impl fmt::Display for Reason {
             Reason::Paused => f.write_str("paused"),
             Reason::ScaleDownPaused => f.write_str("scaling down is paused"),
             Reason::ScaleUpPaused => f.write_str("scaling up is paused"),
-            Reason::WindowNotFilled => {
-                f.write_str("not watched long enough since the start to scale down")
-            }
             Reason::ClockStepped => f.write_str("the clock went backwards: no scale-down at this tick"),
             Reason::DesiredWithinRange => f.write_str("the present count is right"),
         }

@@ -1,0 +1,184 @@
+//! What may be believed of an observation: unusable numbers out, lost signals named, the load found.
+//!
+//! In: the signals of one tick and what is remembered. Out: [`Senses`]. Not seeing is not zero.
+
+use crate::capacity::Estimator;
+use crate::guardrail::IDLE_QPS;
+use crate::observation::{Observation, Signal, Signals};
+use crate::reason::SignalName;
+use crate::settings::Settings;
+
+/// Requests per second (or cores) below this are zero.
+const ZERO: f64 = 1e-9;
+/// A fall to zero in one poll from at least this share of the usual level is not believed without confirmation.
+const CLIFF_SHARE: f64 = 0.5;
+/// CPU confirms idleness when it fell to at most this share of what it was under load, but not to nothing: real pods
+/// never use exactly no CPU.
+const CONFIRMED_SHARE: f64 = 0.5;
+/// Without any contradiction a zero is believed after this many seconds.
+const CLIFF_SECS: f64 = 900.0;
+/// Weight of a new sample in the mean of cores under load.
+const CORES_WEIGHT: f64 = 0.1;
+
+/// The load as it may be believed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Load {
+    /// In the policy's unit: requests per second where qps is declared, else cores.
+    pub value: f64,
+    /// True when it was read from CPU.
+    pub by_cpu: bool,
+}
+
+/// What may be believed at one tick.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Senses {
+    /// The load.
+    pub load: Option<Load>,
+    /// Fresh requests per second.
+    pub qps: Option<f64>,
+    /// Cores used by the ready pods.
+    pub cores: Option<f64>,
+    /// CPU used over requested.
+    pub utilization: Option<f64>,
+    /// Latency over target.
+    pub latency_ratio: Option<f64>,
+    /// Measured share of late requests.
+    pub late_share: Option<f64>,
+    /// Price of a replica-hour.
+    pub price: Option<f64>,
+    /// The first declared signal that cannot be acted on.
+    pub lost: Option<SignalName>,
+    /// The load fell to zero in one poll and nothing confirms it.
+    pub sudden_zero: bool,
+}
+
+/// What the senses remember.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct SenseMemory {
+    /// Since when load is zero without confirmation.
+    pub sudden_zero_since_secs: Option<f64>,
+    /// Cores used while there was load; 0 when CPU was never seen.
+    pub busy_cores: f64,
+}
+
+/// The load of the last minutes, for telling a cliff from a slope.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Usual {
+    /// The last reading.
+    pub last: f64,
+    /// Mean of the last 5 minutes.
+    pub mean: f64,
+}
+
+/// What may be believed.
+pub fn sense(
+    settings: &Settings,
+    seen: &Observation,
+    now_secs: f64,
+    usual: Usual,
+    estimator: &Estimator,
+    memory: &mut SenseMemory,
+) -> Senses {
+    let signals = cleaned(settings, seen.signals);
+    let ready = f64::from(seen.pods.ready);
+    let cores = signals.cpu.usable().filter(|_| 0 < seen.pods.ready);
+    let request = seen.pod_cpu_request.filter(|request| request.is_finite() && 0.0 < *request);
+    let raw = if settings.declared.qps { signals.qps.usable() } else { cores };
+    let others_lost = lost(settings, &signals, memory);
+    let sudden_zero = is_sudden_zero(settings, now_secs, raw, cores, usual, others_lost.is_some(), memory);
+    let read = raw.filter(|_| !sudden_zero).map(|value| Load { value, by_cpu: !settings.declared.qps });
+    let load = read.or_else(|| {
+        let (slope, idle) = estimator.cores_per_load().filter(|_| settings.declared.qps)?;
+        let busy = cores.filter(|&cores| ZERO < cores)? - idle * ready;
+        Some(Load { value: busy.max(0.0) / slope, by_cpu: true })
+    });
+    if let Some(cores) = cores.filter(|&cores| ZERO < cores && raw.is_some_and(|raw| ZERO < raw)) {
+        let weight = if memory.busy_cores <= 0.0 { 1.0 } else { CORES_WEIGHT };
+        memory.busy_cores += (cores - memory.busy_cores) * weight;
+    }
+    Senses {
+        load,
+        qps: signals.qps.usable().filter(|_| !sudden_zero),
+        cores,
+        utilization: cores.zip(request).map(|(cores, request)| cores / (ready * request)),
+        latency_ratio: signals.latency.usable().map(|secs| secs / settings.objective.target_secs),
+        late_share: signals.sla.usable().map(|sla| 1.0 - sla),
+        price: signals.price.usable().filter(|&price| 0.0 < price).or(settings.price_per_replica_hour),
+        lost: others_lost,
+        sudden_zero,
+    }
+}
+
+/// Every number usable, every declared signal accounted for.
+fn cleaned(settings: &Settings, signals: Signals) -> Signals {
+    let declared = settings.declared;
+    Signals {
+        qps: clean(signals.qps, declared.qps, f64::MAX),
+        latency: clean(signals.latency, declared.latency, f64::MAX),
+        sla: clean(signals.sla, declared.sla, 1.0),
+        errors: clean(signals.errors, declared.errors, 1.0),
+        cpu: clean(signals.cpu, declared.cpu, f64::MAX),
+        price: clean(signals.price, declared.price, f64::MAX),
+    }
+}
+
+fn clean(signal: Signal, declared: bool, most: f64) -> Signal {
+    match signal {
+        Signal::NotDeclared if declared => Signal::Missing,
+        Signal::Fresh(reading) | Signal::Estimated(reading) if !(0.0..=most).contains(&reading.value) => {
+            Signal::Invalid
+        }
+        other => other,
+    }
+}
+
+/// The first declared signal that cannot be acted on. At idle latency, sla and errors are 0/0 and do not count. CPU is
+/// read by default: a cluster that never had it has not lost it.
+fn lost(settings: &Settings, signals: &Signals, memory: &SenseMemory) -> Option<SignalName> {
+    let idle = signals.qps.usable().is_some_and(|qps| qps <= IDLE_QPS);
+    let cpu_counts = 0.0 < memory.busy_cores || !settings.declared.qps;
+    let declared = settings.declared;
+    [
+        (signals.qps, declared.qps, SignalName::Qps),
+        (signals.latency, declared.latency && !idle, SignalName::Latency),
+        (signals.sla, declared.sla && !idle, SignalName::Sla),
+        (signals.errors, declared.errors && !idle, SignalName::Errors),
+        (signals.cpu, declared.cpu && cpu_counts, SignalName::Cpu),
+    ]
+    .into_iter()
+    .find(|(signal, counts, _)| *counts && signal.is_lost())
+    .map(|(_, _, name)| name)
+}
+
+/// A load that was there at the last poll and is exactly zero now, while CPU does not confirm it, is not believed: a
+/// source that lost its data answers like that.
+fn is_sudden_zero(
+    settings: &Settings,
+    now_secs: f64,
+    raw: Option<f64>,
+    cores: Option<f64>,
+    usual: Usual,
+    others_lost: bool,
+    memory: &mut SenseMemory,
+) -> bool {
+    let Some(raw) = raw else { return memory.sudden_zero_since_secs.is_some() };
+    let by_qps = settings.declared.qps;
+    let most = CONFIRMED_SHARE * memory.busy_cores;
+    let confirmed =
+        by_qps && cores.is_some_and(|cores| ZERO < cores && (memory.busy_cores <= 0.0 || cores <= most));
+    if ZERO < raw || confirmed {
+        memory.sudden_zero_since_secs = None;
+        return false;
+    }
+    match memory.sudden_zero_since_secs {
+        Some(since) if !others_lost && settings.scaled(CLIFF_SECS) <= now_secs - since => {
+            memory.sudden_zero_since_secs = None;
+            return false;
+        }
+        None if IDLE_QPS < usual.last && CLIFF_SHARE * usual.mean < usual.last => {
+            memory.sudden_zero_since_secs = Some(now_secs);
+        }
+        _ => {}
+    }
+    memory.sudden_zero_since_secs.is_some()
+}
