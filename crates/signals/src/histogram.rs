@@ -30,7 +30,7 @@ pub struct HistogramQueries {
 /// # Errors
 /// [`ReadFault::BadQuery`] when metric, matchers or window are not what they should be.
 pub fn queries(request: &HistogramRequest) -> Result<HistogramQueries, ReadFault> {
-    let freshness = promql::selector(&format!("{}_count", base_name(request)), &request.matchers)?;
+    let freshness = part(request, "_count")?;
     Ok(HistogramQueries {
         buckets: format!("sum by (le) (rate({}))", bucket_rate(request, None)?),
         freshness: format!("max(timestamp({}))", promql::written_out(Expr::VectorSelector(freshness))?),
@@ -50,8 +50,7 @@ fn bucket_rate(request: &HistogramRequest, bounds: Option<&[&str]>) -> Result<St
         let why = format!("a window of {} s is not in 1..={MAX_WINDOW_SECS}", request.window_secs);
         return Err(ReadFault::BadQuery { why });
     }
-    let mut selector: VectorSelector =
-        promql::selector(&format!("{}_bucket", base_name(request)), &request.matchers)?;
+    let mut selector = part(request, "_bucket")?;
     let narrowed = match bounds {
         Some(bounds) => {
             format!("le=~\"{}\"", bounds.iter().map(|bound| escaped(bound)).collect::<Vec<_>>().join("|"))
@@ -68,7 +67,10 @@ fn bucket_rate(request: &HistogramRequest, bounds: Option<&[&str]>) -> Result<St
         selector.matchers.matchers.extend(le.matchers.matchers.into_iter().filter(is_regex));
     }
     let range = std::time::Duration::from_secs(u64::from(request.window_secs));
-    promql::written_out(Expr::MatrixSelector(MatrixSelector { vs: selector, range }))
+    promql::written_out(Expr::MatrixSelector(MatrixSelector {
+        vs: promql::in_written_order(selector),
+        range,
+    }))
 }
 
 fn is_regex(matcher: &Matcher) -> bool {
@@ -83,8 +85,12 @@ fn escaped(bound: &str) -> String {
         .collect()
 }
 
-fn base_name(request: &HistogramRequest) -> &str {
-    request.metric.strip_suffix("_bucket").unwrap_or(&request.metric)
+fn part(request: &HistogramRequest, suffix: &str) -> Result<VectorSelector, ReadFault> {
+    let base = request.metric.strip_suffix("_bucket").unwrap_or(&request.metric);
+    if base.is_empty() {
+        return Err(ReadFault::BadQuery { why: "the histogram's metric is not named".to_owned() });
+    }
+    promql::selector(&format!("{base}{suffix}"), &request.matchers)
 }
 
 /// Cumulative rates by upper bound, sorted, never falling, the last bound infinite.

@@ -76,7 +76,7 @@ pub(crate) fn selector(metric: &str, matchers: &str) -> Result<VectorSelector, R
     {
         return Err(bad(format!("the matchers must leave {} alone", taken.name)));
     }
-    Ok(selector)
+    Ok(in_written_order(selector))
 }
 
 /// The tree as text that means the same tree.
@@ -253,6 +253,12 @@ fn confine_selector(mut selector: VectorSelector, to: Confinement<'_>) -> Vector
         selector.matchers.matchers.push(Matcher::new(MatchOp::Equal, METRIC_NAME, &name));
     }
     selector.matchers.matchers.push(Matcher::new(MatchOp::Equal, to.label, to.value));
+    in_written_order(selector)
+}
+
+/// Matchers are written out sorted; a tree in the same order can be compared with what is read back.
+pub(crate) fn in_written_order(mut selector: VectorSelector) -> VectorSelector {
+    selector.matchers.matchers.sort_by_cached_key(ToString::to_string);
     selector
 }
 

@@ -1,1 +1,170 @@
-//! Tests; filled below.
+//! What is admitted, what is refused, and that nobody gets out of their namespace.
+
+use insta::assert_snapshot;
+use proptest::prelude::*;
+
+use super::*;
+
+const SHOP: Confinement<'static> = Confinement { label: "namespace", value: "shop" };
+
+fn confined(query: &str) -> String {
+    admit(query, Some(SHOP)).unwrap_or_else(|fault| format!("refused: {fault}"))
+}
+
+fn check_refused(query: &str, expected: &str) {
+    for confinement in [None, Some(SHOP)] {
+        let message = admit(query, confinement).expect_err(query).to_string();
+        assert!(message.contains(expected), "{query}\n gave: {message}\n not: {expected}");
+    }
+}
+
+#[test]
+fn every_selector_carries_the_namespace_wherever_it_stands() {
+    let queries = [
+        "up",
+        "up{}",
+        r#"sum(rate(http_requests_total{app="web"}[1m]))"#,
+        r#"sum by (le) (rate(x_bucket{app=~"we.*|\\d+"}[5m]))"#,
+        "a / on (pod) group_left (node) b",
+        "a and b unless c or vector(1)",
+        "-(a + b) * -c ^ 2",
+        "topk(scalar(secret_count), a)",
+        "quantile without (pod) (scalar(q), a)",
+        "count_values(\"version\", build_info)",
+        "max_over_time(rate(a[1m])[10m:30s])",
+        "max_over_time((a * b)[10m:] offset 5m)",
+        "rate(a[5m] offset 1h) + a @ 1600000000 + a offset -5m + a @ end()",
+        "histogram_quantile(scalar(q), sum by (le) (a))",
+        "label_replace(a, \"namespace\", \"other\", \"pod\", \".*\")",
+        "absent(a{b!=\"c\"}) or a{b!~\"c|d\"}",
+        "{__name__=\"a\"}",
+        "{\"http.requests\", app=\"web\"}",
+        "a > bool 1",
+        "timestamp(a)",
+        "time() - 5",
+    ];
+    let lines: Vec<_> = queries.iter().map(|query| format!("{query}\n    {}", confined(query))).collect();
+    assert_snapshot!(lines.join("\n"));
+}
+
+// A policy's author writes another namespace, or a pattern for all of them: both matchers hold, nothing is selected.
+#[test]
+fn a_contradicting_matcher_does_not_get_round_the_namespace() {
+    for query in [
+        r#"a{namespace="other"}"#,
+        r#"a{namespace=~".*"}"#,
+        r#"a{namespace!="shop"}"#,
+        r#"a{namespace=""}"#,
+        r#"a{"namespace"="other"}"#,
+        r#"a{namespace='other',}"#,
+    ] {
+        let confined = confined(query);
+        assert!(
+            confined.starts_with("a{") && confined.contains(r#"namespace="shop""#),
+            "{query} gave {confined}"
+        );
+    }
+}
+
+#[test]
+fn text_that_tries_to_close_its_quotes_stays_text() {
+    let tricky = r#"a{app="x\"} or secret{y=\"z"}"#;
+    assert_eq!(confined(tricky), r#"a{app="x\"} or secret{y=\"z",namespace="shop"}"#);
+    assert_eq!(confined("a{app=`x\"} or secret #`}"), r#"a{app="x\"} or secret #",namespace="shop"}"#);
+    assert_eq!(confined("a # } or secret"), r#"a{namespace="shop"}"#);
+    assert_eq!(confined("{\"a} or secret{\"}"), r#"{__name__="a} or secret{",namespace="shop"}"#);
+}
+
+#[test]
+fn a_namespace_is_quoted_whatever_it_holds() {
+    let odd = Confinement { label: "namespace", value: "a\"} or b{c=\"" };
+    assert_eq!(admit("up", Some(odd)).unwrap(), r#"up{namespace="a\"} or b{c=\""}"#);
+}
+
+#[test]
+fn without_confinement_the_text_is_sent_as_it_is_written() {
+    assert_eq!(admit("  sum( rate(a[1m]) )\n", None).unwrap(), "sum( rate(a[1m]) )");
+}
+
+#[test]
+fn what_is_not_promql_is_refused_with_the_reason() {
+    check_refused("", "it is empty");
+    check_refused("  ", "it is empty");
+    check_refused("sum(", "not PromQL");
+    check_refused("http://prometheus/", "not PromQL");
+    check_refused("select * from x", "not PromQL");
+    check_refused("a{b=\"c\"", "not PromQL");
+    check_refused("a{b=~\"(\"}", "not PromQL");
+    check_refused("a{b=\"c\" or d=\"e\"}", "`or` between matchers");
+    check_refused("a[1e30]", "the query cannot be used");
+    check_refused("a[5m:1e300]", "the query cannot be used");
+}
+
+#[test]
+fn a_query_is_bounded_in_cost() {
+    check_refused("{job=~\".+\"}", "must name its metric");
+    check_refused("{__name__=~\".+\"}", "must name its metric");
+    check_refused("{__name__!=\"a\"}", "non-empty matcher");
+    check_refused("{__name__!=\"\"}", "must name its metric");
+    assert!(admit("{__name__=~\"a|b\"}", None).is_ok());
+    assert!(admit("rate(a[1d])", None).is_ok());
+    check_refused("rate(a[1d1s])", "a range of 86401 s is longer");
+    assert!(admit("max_over_time(a[3h:1s])", None).is_ok());
+    check_refused("max_over_time(a[4h:1s])", "more than 11000 evaluations");
+    check_refused("max_over_time(max_over_time(a[3h:])[3h:])", "more than 11000 evaluations");
+    check_refused("max_over_time(a[1h:1ms])", "more than 11000 evaluations");
+    let selectors = |n: usize| vec!["a"; n].join("+");
+    assert!(admit(&selectors(MAX_SELECTORS), None).is_ok());
+    check_refused(&selectors(MAX_SELECTORS + 1), "33 selectors");
+    check_refused(&format!("topk(scalar({}), a)", selectors(MAX_SELECTORS)), "33 selectors");
+}
+
+#[test]
+fn long_and_deep_queries_are_refused_before_they_are_parsed() {
+    check_refused(&format!("a{}", " ".repeat(MAX_QUERY_BYTES)), "longer than 4096 bytes");
+    let nested = |n: usize| format!("{}1{}", "(".repeat(n), ")".repeat(n));
+    assert!(admit(&nested(MAX_NESTING), None).is_ok());
+    check_refused(&nested(MAX_NESTING + 1), "nested deeper");
+    check_refused(&"-".repeat(4_000), "operator signs");
+    check_refused(&"(".repeat(4_000), "nested deeper");
+    assert!(admit(&vec!["1"; MAX_OPERATORS].join("+"), Some(SHOP)).is_ok());
+    // Word operators make levels as well.
+    let words = vec!["a"; 800].join(" or ");
+    check_refused(&words, "selectors");
+}
+
+#[test]
+fn a_confined_query_that_grew_too_long_is_refused() {
+    let long = format!("a{{b=\"{}\"}}", "x".repeat(MAX_QUERY_BYTES - 7));
+    assert_eq!(long.len(), MAX_QUERY_BYTES);
+    assert!(admit(&long, None).is_ok());
+    assert!(admit(&long, Some(SHOP)).unwrap_err().to_string().contains("with the matcher on namespace"));
+}
+
+proptest! {
+    #[test]
+    fn arbitrary_text_never_panics(query in ".{0,200}") {
+        let _ = admit(&query, Some(SHOP));
+    }
+
+    // The strongest property: whatever is admitted, every selector of what is sent ends with our matcher.
+    #[test]
+    fn whatever_is_admitted_is_confined(query in "[a-c{}()\\[\\]\"'`=~!,:#+ *@0-9ms\\\\]{0,40}|(sum|topk|rate|max_over_time|a|b|secret|[ (){}\\[\\],]|5m|:|1|\"x\"|=|offset |by ){0,25}") {
+        if let Ok(sent) = admit(&query, Some(SHOP)) {
+            let tree = parse(&sent).unwrap();
+            let mut count = 0;
+            all_confined(&tree, &mut count);
+            let mut selectors = 0;
+            check_cost(&tree, 1, &mut selectors).unwrap();
+            prop_assert_eq!(count, selectors);
+        }
+    }
+}
+
+/// Looks at the tree's debug text rather than walking it as the code under test does.
+fn all_confined(tree: &Expr, count: &mut usize) {
+    let text = format!("{tree:?}");
+    let ours = r#"Matcher { op: Equal, name: "namespace", value: "shop" }"#;
+    *count = text.matches("VectorSelector {").count();
+    assert_eq!(text.matches(ours).count(), *count, "{text}");
+}

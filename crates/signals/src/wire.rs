@@ -157,7 +157,7 @@ mod tests {
 
     fn check_fault(status: u16, body: &str, expected: &str) {
         let message = parse_text(status, body).unwrap_err().to_string();
-        assert!(message.contains(expected), "{body}\n gave: {message}\n not: {expected}");
+        assert!(message.contains(expected), "{}\n gave: {message}\n not: {expected}", printable(body));
     }
 
     #[test]
@@ -179,7 +179,8 @@ mod tests {
             "not Prometheus'",
         );
         check_fault(200, r#"{"status":"success","data":{"resultType":"vec"#, "broke off after 45 bytes");
-        check_fault(200, &"[".repeat(100_000), "recursion limit");
+        let deep = "[".repeat(100_000);
+        check_fault(200, &format!(r#"{{"status":"success","data":{deep}"#), "recursion limit");
         check_fault(503, r#"{"status":"success","data":{"resultType":"vector","result":[]}}"#, "HTTP 503");
     }
 
