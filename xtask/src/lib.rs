@@ -2,4 +2,5 @@
 
 pub mod cluster;
 pub mod demo;
+pub mod test;
 pub mod tools;

@@ -17,11 +17,25 @@ enum Task {
     Cluster(xtask::cluster::command::Action),
     /// The same service twice on the same traffic: one under an RLReplicaPolicy, one under a stock HPA.
     Demo(xtask::demo::Arguments),
+    /// Everything CI runs: format, generated files, lint, and all tests, on a real control plane where it takes one.
+    Test,
 }
 
-fn main() -> anyhow::Result<()> {
-    match Arguments::parse().task {
+fn main() -> std::process::ExitCode {
+    match run(Arguments::parse().task) {
+        Ok(()) => std::process::ExitCode::SUCCESS,
+        // Its chain of causes in one line; a backtrace of the tool helps nobody.
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            std::process::ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(task: Task) -> anyhow::Result<()> {
+    match task {
         Task::Cluster(action) => xtask::cluster::command::run(&action),
         Task::Demo(arguments) => xtask::demo::run(&arguments),
+        Task::Test => xtask::test::run(),
     }
 }

@@ -14,7 +14,8 @@ fn root() -> PathBuf {
 
 /// Every file git knows whose name ends in `.rs`, with its text.
 fn sources() -> Vec<(String, String)> {
-    let listing = Command::new("git").args(["ls-files", "*.rs"]).current_dir(root()).output().expect("git runs");
+    let listing =
+        Command::new("git").args(["ls-files", "*.rs"]).current_dir(root()).output().expect("git runs");
     String::from_utf8(listing.stdout)
         .expect("paths are UTF-8")
         .lines()
@@ -29,7 +30,10 @@ fn check(rule: &str, findings: Vec<String>) {
 
 /// Lines of `text` before its unit tests, numbered from 1.
 fn product_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
-    text.lines().enumerate().map(|(index, line)| (index + 1, line)).take_while(|(_, line)| !line.contains("#[cfg(test)]"))
+    text.lines()
+        .enumerate()
+        .map(|(index, line)| (index + 1, line))
+        .take_while(|(_, line)| !line.contains("#[cfg(test)]"))
 }
 
 #[test]
@@ -52,14 +56,16 @@ fn every_file_says_what_it_is() {
 
 #[test]
 fn modules_are_named_files() {
-    let findings = sources().into_iter().map(|(path, _)| path).filter(|path| path.ends_with("/mod.rs")).collect();
+    let findings =
+        sources().into_iter().map(|(path, _)| path).filter(|path| path.ends_with("/mod.rs")).collect();
     check("mod.rs files", findings);
 }
 
 #[test]
 fn no_test_is_ignored_and_nothing_is_left_unfinished() {
     // Spelled in two halves, so that this file does not find itself.
-    let forbidden = [concat!("#[ig", "nore"), concat!("FIX", "ME"), concat!("TO", "DO"), concat!("todo", "!(")];
+    let forbidden =
+        [concat!("#[ig", "nore"), concat!("FIX", "ME"), concat!("TO", "DO"), concat!("todo", "!(")];
     let mut findings = Vec::new();
     for (path, text) in sources() {
         for (index, line) in text.lines().enumerate() {
@@ -73,7 +79,15 @@ fn no_test_is_ignored_and_nothing_is_left_unfinished() {
 
 #[test]
 fn only_apply_and_report_write_to_kubernetes() {
-    const WRITES: &[&str] = &[".patch(", ".patch_status(", ".patch_scale(", ".replace(&", ".replace_status(", ".create(&", ".delete(&"];
+    const WRITES: &[&str] = &[
+        ".patch(",
+        ".patch_status(",
+        ".patch_scale(",
+        ".replace(&",
+        ".replace_status(",
+        ".create(&",
+        ".delete(&",
+    ];
     // The leader's Lease is the operator's own object, not a user's.
     const WRITERS: &[&str] = &["replica/apply", "replica/report", "controller/src/lease"];
     let mut findings = Vec::new();
@@ -94,12 +108,29 @@ fn only_apply_and_report_write_to_kubernetes() {
 /// features.
 fn dependencies_of(package: &str) -> BTreeSet<String> {
     let tree = Command::new(env!("CARGO"))
-        .args(["tree", "--package", package, "--prune", "workspace-hack", "--edges", "normal", "--prefix", "none", "--format", "{lib}", "--offline"])
+        .args([
+            "tree",
+            "--package",
+            package,
+            "--prune",
+            "workspace-hack",
+            "--edges",
+            "normal",
+            "--prefix",
+            "none",
+            "--format",
+            "{lib}",
+            "--offline",
+        ])
         .current_dir(root())
         .output()
         .expect("cargo runs");
     assert!(tree.status.success(), "{}", String::from_utf8_lossy(&tree.stderr));
-    String::from_utf8(tree.stdout).expect("names are UTF-8").lines().map(|line| line.trim().to_owned()).collect()
+    String::from_utf8(tree.stdout)
+        .expect("names are UTF-8")
+        .lines()
+        .map(|line| line.trim().to_owned())
+        .collect()
 }
 
 #[test]
@@ -116,7 +147,10 @@ fn the_crates_keep_their_walls() {
     for (package, forbidden) in walls {
         let found = dependencies_of(package);
         findings.extend(
-            forbidden.iter().filter(|name| found.contains(**name)).map(|name| format!("{package} depends on {name}")),
+            forbidden
+                .iter()
+                .filter(|name| found.contains(**name))
+                .map(|name| format!("{package} depends on {name}")),
         );
     }
     check("walls between crates", findings);
