@@ -108,6 +108,12 @@ impl Fluid {
         self.service_secs
     }
 
+    /// Standard deviation over mean of the service time.
+    #[must_use]
+    pub fn service_cv(&self) -> f64 {
+        self.deviation_secs / self.service_secs
+    }
+
     /// Requests per second these pods can serve.
     #[must_use]
     pub fn capacity(&self, capacity: Capacity) -> f64 {

@@ -15,6 +15,7 @@ pub mod model;
 pub mod outcome;
 pub mod profile;
 pub mod run;
+pub mod scalers;
 pub mod scenario;
 pub mod seed;
 pub mod trace;

@@ -111,15 +111,18 @@ impl Latency {
         Self { bounds, above, total: 0.0 }
     }
 
-    /// Adds a tick of the fast level.
-    pub(crate) fn add_waits(&mut self, fluid: &Fluid, waits: &Waits, speed: f64, requests: f64) {
-        self.total += requests;
+    /// Adds a tick of the fast level; those without an answer are above every bound.
+    pub(crate) fn add_waits(
+        &mut self,
+        fluid: &Fluid,
+        waits: &Waits,
+        speed: f64,
+        answered: f64,
+        unanswered: f64,
+    ) {
+        self.total += answered + unanswered;
         for (bound, above) in self.bounds.iter().zip(&mut self.above) {
-            let share = fluid.latency_exceeds(waits, speed, *bound);
-            if share * requests < 1e-12 {
-                break;
-            }
-            *above += share * requests;
+            *above += fluid.latency_exceeds(waits, speed, *bound) * answered + unanswered;
         }
     }
 

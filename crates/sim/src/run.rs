@@ -131,7 +131,11 @@ impl<'a> Tally<'a> {
         self.day.add(start_secs, tick.offered, tick.late);
         if self.scenario.detail == Detail::Full {
             match world.histogram() {
-                None => self.latency.add_waits(world.fluid(), &tick.waits, tick.speed, tick.offered),
+                None => {
+                    let unanswered = tick.dropped.min(tick.offered);
+                    let answered = tick.offered - unanswered;
+                    self.latency.add_waits(world.fluid(), &tick.waits, tick.speed, answered, unanswered);
+                }
                 Some((latencies, unanswered)) => self.latency.add_histogram(latencies, unanswered),
             }
         }

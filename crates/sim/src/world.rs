@@ -79,6 +79,7 @@ struct ExactQueue {
     ready: Vec<PodId>,
     latencies: Histogram,
     unanswered: f64,
+    worker_secs: f64,
 }
 
 impl<'a> World<'a> {
@@ -103,6 +104,7 @@ impl<'a> World<'a> {
                     ready: Vec::new(),
                     latencies: histogram,
                     unanswered: 0.0,
+                    worker_secs: 0.0,
                 }))
             }
         };
@@ -201,8 +203,7 @@ impl<'a> World<'a> {
         }
         let slow_start = scenario.profile.service.slow_start;
         let (pods, warm) = self.fleet.capacity(from_secs, to_secs, slow_start);
-        let pod_speed = warm * trouble.speed;
-        let speed = pod_speed / trouble.dependency;
+        let speed = warm * trouble.speed / trouble.dependency;
         let late_anyway = if speed == 1.0 { self.late_anyway } else { self.fluid.late_without_wait(speed) };
 
         let mut outcome = match &mut self.queue {
@@ -227,27 +228,35 @@ impl<'a> World<'a> {
         outcome.paid = self.fleet.count().paid();
         outcome.price = self.price(from_secs);
         outcome.speed = speed;
-        self.record(&outcome, rate, pods, pod_speed);
+        self.record(&outcome, rate, pods, &trouble);
         self.tick += 1;
         outcome
     }
 
-    fn record(&mut self, outcome: &TickOutcome, rate: f64, pods: f64, pod_speed: f64) {
+    fn record(&mut self, outcome: &TickOutcome, rate: f64, pods: f64, trouble: &Trouble) {
         let scenario = self.scenario;
         let profile = &scenario.profile;
-        let worker_secs = outcome.served * self.fluid.service_secs() / pod_speed;
-        let (arrived, latency_secs) = match &self.queue {
-            Kind::Fast(_) => {
+        let workers = f64::from(profile.service.workers);
+        let percentile = scenario.metrics.latency_percentile;
+        let (arrived, latency_secs, worker_secs) = match &self.queue {
+            Kind::Fast(queue) => {
                 let mean = rate * scenario.tick_secs;
                 let arrived = draw_count(mean, scenario.dispersion, &mut self.counts);
-                let percentile = scenario.metrics.latency_percentile;
                 let service_secs = self.fluid.service_quantile(self.latency_z);
                 let latency = self.fluid.latency(&outcome.waits, percentile, outcome.speed, service_secs);
-                (arrived, latency)
+                // While all workers are busy, chance has no say in how busy they are.
+                let chance = if 0.0 < queue.backlog {
+                    0.0
+                } else {
+                    let normal: f64 = StandardNormal.sample(&mut self.counts);
+                    arrived - mean + mean.sqrt() * self.fluid.service_cv() * normal
+                };
+                let work = (outcome.served + chance).max(0.0) * self.fluid.service_secs() / outcome.speed;
+                (arrived, latency, work.min(pods * workers * scenario.tick_secs))
             }
             Kind::Exact(queue) => {
-                let latency = queue.latencies.quantile(scenario.metrics.latency_percentile);
-                (outcome.offered, latency.unwrap_or(0.0))
+                let latency = queue.latencies.quantile(percentile);
+                (outcome.offered, latency.unwrap_or(0.0), queue.worker_secs)
             }
         };
         self.recorder.record(Sample {
@@ -255,7 +264,8 @@ impl<'a> World<'a> {
             offered: outcome.offered,
             late: outcome.late,
             dropped: outcome.dropped,
-            core_secs: worker_secs / f64::from(profile.service.workers) * profile.pod_cpu_request,
+            // A worker that waits for a dependency is busy and uses no CPU.
+            core_secs: worker_secs / trouble.dependency / workers * profile.pod_cpu_request,
             pods,
             latency_secs,
         });
@@ -352,6 +362,7 @@ impl ExactQueue {
         let unanswered = (tick.dropped + tick.timed_out) as f64;
         self.unanswered = unanswered;
         self.latencies = tick.latencies;
+        self.worker_secs = tick.busy_worker_secs.iter().map(|(_, secs)| secs).sum();
         TickOutcome {
             offered: tick.offered as f64,
             served: tick.served as f64,
