@@ -1,1 +1,1 @@
-// This is a stub lib.rs.
+//! One feature set for every dependency, so that no command compiles it again. Managed by `cargo hakari`; no code.
