@@ -148,6 +148,7 @@ fn draw_world(settings: &EpisodeSettings, rng: &mut Stream) -> World {
         startup_secs: log_uniform(rng, settings.startup_secs),
         timeout_secs: TIMEOUT_SECS,
         sla: if rng.random_bool(0.5) { 0.99 } else { 0.999 },
+        safety: None,
     }
 }
 

@@ -5,6 +5,7 @@
 
 pub mod actor_critic;
 pub mod builtin;
+pub mod choosing;
 pub mod episodes;
 pub mod head;
 pub mod life;

@@ -8,7 +8,7 @@ use rand_distr::{Distribution, Poisson};
 use rlscaler_core::observation::{History, Observation, Pods, Reading, Signal, Signals};
 use rlscaler_core::policy::Policy;
 use rlscaler_core::queue::Service;
-use rlscaler_core::settings::{Bounds, Capacity, Objective, Override, Settings, Weights};
+use rlscaler_core::settings::{Bounds, Capacity, Objective, Override, Settings, Tuning, Weights};
 use rlscaler_core::{Brain, Decision};
 use rlscaler_sim::seed::Stream;
 use rlscaler_sim::trace::Trace;
@@ -41,6 +41,8 @@ pub struct World {
     pub timeout_secs: f64,
     /// Share that must not be late.
     pub sla: f64,
+    /// Another margin of the planner than its default; for its curve in hindsight.
+    pub safety: Option<f64>,
 }
 
 impl World {
@@ -61,7 +63,10 @@ impl World {
         };
         let bounds = Bounds::new(1, REPLICAS_MAX).expect("1 <= the largest count");
         let declared_secs = self.service.service_secs / self.capacity_error;
+        let mut tuning = Tuning::default();
+        tuning.safety = self.safety.unwrap_or(tuning.safety);
         Settings {
+            tuning,
             interval_secs: SLOT_SECS,
             capacity: Some(Capacity { concurrency: self.service.workers, service_secs: declared_secs }),
             startup_secs: Some(self.startup_secs),

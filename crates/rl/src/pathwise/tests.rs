@@ -14,7 +14,14 @@ const FEATURES: usize = 3;
 fn constant_loads(planner: f32, episodes: usize) -> Vec<Episode> {
     let mut rng = Seed(11).stream("constant loads");
     let service = Service { workers: 4, service_secs: 0.05, target_secs: 0.25, variability: 1.0 };
-    let world = World { service, capacity_error: 1.0, startup_secs: 60.0, timeout_secs: 10.0, sla: 0.99 };
+    let world = World {
+        service,
+        capacity_error: 1.0,
+        startup_secs: 60.0,
+        timeout_secs: 10.0,
+        sla: 0.99,
+        safety: None,
+    };
     let slots = 100;
     let draw = |_| {
         let load: f64 = rng.random_range(4.0..16.0);
