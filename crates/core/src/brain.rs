@@ -29,6 +29,13 @@ const STEP_INTERVALS: f64 = 4.0;
 /// Seconds of backlog a service can hold before its callers give up.
 const BACKLOG_SECS: f64 = 10.0;
 
+/// CPU requests of a pod that make sense, cores: a milli-core to a large machine.
+const CPU_REQUEST_MIN: f64 = 0.001;
+/// See [`CPU_REQUEST_MIN`].
+const CPU_REQUEST_MAX: f64 = 10_000.0;
+/// A longer start-up is not learnt: an hour.
+const STARTUP_MAX_SECS: f64 = 3_600.0;
+
 /// All bounded state of one policy.
 #[derive(Debug, Clone)]
 pub struct Brain {
@@ -95,7 +102,7 @@ impl Brain {
             last_tick_secs: seen_before.then_some(memory.last_tick_secs),
             slot_shift: 0,
             forecaster: Forecaster::default(),
-            resumed: seen_before.then(|| memory.forecast.clone()),
+            resumed: seen_before.then(|| memory.forecast.clone()).filter(|memory| !memory.is_empty()),
             estimator: Estimator::restore(&memory.capacity),
             budget: Budget::restore(&memory.budget),
             senses: SenseMemory {
@@ -117,7 +124,7 @@ impl Brain {
         };
         let startup_secs = brain.startup_secs(None);
         brain.set_horizon(startup_secs);
-        if let Some(resumed) = brain.resumed.as_ref().filter(|resumed| !resumed.slots.is_empty()) {
+        if let Some(resumed) = &brain.resumed {
             brain.forecaster.resume(resumed);
         }
         brain
@@ -169,7 +176,7 @@ impl Brain {
     pub fn backfill(&mut self, history: &History) {
         let past = if self.settings.declared.qps { &history.qps } else { &history.cpu };
         let horizon = self.forecaster.horizon_slots();
-        let resumed = self.resumed.take().filter(|resumed| !resumed.slots.is_empty());
+        let resumed = self.resumed.take();
         let first_resumed =
             resumed.as_ref().map_or(i64::MAX, |resumed| resumed.last_slot + 1 - resumed.slots.len() as i64);
         self.forecaster = Forecaster::default();
@@ -196,6 +203,7 @@ impl Brain {
 
     /// One tick. Pure but for the brain's own state.
     pub fn decide(&mut self, policy: &dyn Policy, will: Override, seen: &Observation) -> Decision {
+        let seen = &plausible(seen);
         let tick = self.begin(seen);
         let senses = self.sense(seen, &tick);
         self.learn(seen, &tick, &senses);
@@ -493,7 +501,6 @@ impl Brain {
     }
 
     fn startup_secs(&self, learnt: Option<f64>) -> f64 {
-        let learnt = learnt.filter(|secs| secs.is_finite() && 0.0 <= *secs);
         self.settings.startup_secs.or(learnt).unwrap_or(self.settings.scaled(STARTUP_SECS))
     }
 
@@ -523,6 +530,14 @@ impl Brain {
             *time_secs += delta_secs;
         }
     }
+}
+
+/// A CPU request or start-up time that is no number is none; the signals are looked at by `sense`.
+fn plausible(seen: &Observation) -> Observation {
+    let request =
+        seen.pod_cpu_request.filter(|request| (CPU_REQUEST_MIN..=CPU_REQUEST_MAX).contains(request));
+    let startup = seen.startup_secs.filter(|secs| (0.0..=STARTUP_MAX_SECS).contains(secs));
+    Observation { pod_cpu_request: request, startup_secs: startup, ..*seen }
 }
 
 /// The HPA has no 0: its `minReplicas` is at least 1.

@@ -42,6 +42,9 @@ const DENSITY_FADE: f64 = 0.999_916;
 /// Latency below this share of its target proves that a pod carries its load.
 const COMFORT: f64 = 0.5;
 
+/// A pod that carries less than this, per second, was not measured but imagined.
+const LOAD_PER_POD_MIN: f64 = 1e-6;
+
 /// Where the capacity comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
@@ -199,7 +202,7 @@ impl Estimator {
         });
         let saturated = (0.0 < self.memory.bad_density)
             .then(|| (Source::Saturation, self.memory.bad_density.max(self.memory.good_density)));
-        let (source, load_per_pod) = by_cpu.or(saturated)?;
+        let (source, load_per_pod) = by_cpu.or(saturated).filter(|(_, load)| LOAD_PER_POD_MIN < *load)?;
         Some(PodCapacity { source, load_per_pod, service: unknown_service(settings, Some(load_per_pod)) })
     }
 

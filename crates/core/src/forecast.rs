@@ -26,7 +26,7 @@ const SKILL_MARGIN: f64 = 0.9;
 const PRIOR_ERROR: f64 = 0.1;
 const PRIOR_SLOTS: f64 = 20.0;
 /// A single miss counts at most this much, relative: a flash crowd must not inflate the margin for hours.
-const ERROR_MAX: f64 = 1.0;
+const ERROR_MAX: f64 = 0.5;
 /// Quantiles of the rise that are tracked, and the step of their stochastic approximation in log units.
 pub const RISE_QUANTILES: [f64; 4] = [0.5, 0.9, 0.98, 0.995];
 const QUANTILE_STEP: f64 = 0.02;
@@ -210,6 +210,7 @@ impl Forecaster {
         }
         self.pass(last_slot + 1);
         self.history.reopen(*last_slot, (*open_sum, *open_count));
+        self.forecasts = Ring::new(MAX_HORIZON_SLOTS + 1);
         for &forecast in open_forecasts {
             self.forecasts.push(forecast);
         }
@@ -314,6 +315,11 @@ fn significant_rise(slots: &[f32], now: f64, surety: f64, ahead: f64) -> Option<
     let residual = (squares - sum * sum / count - slope * moment).max(0.0) / (count - 2.0);
     let error = (residual / spread).sqrt();
     let end = sum / count + slope * middle;
+    let still = slots.get(slots.len().wrapping_sub(2)).map_or(now, |&load| now - f64::from(load));
+    if still < slope {
+        // A step that has been taken is not a ramp: the last two slots must show at least half the slope.
+        return None;
+    }
     (surety * error <= slope).then_some(end + slope * ahead)
 }
 

@@ -96,6 +96,14 @@ pub struct ForecastMemory {
     pub error: [f64; 2],
 }
 
+impl ForecastMemory {
+    /// True when nothing was seen.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty() && self.open_count == 0
+    }
+}
+
 /// Everything.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Memory {

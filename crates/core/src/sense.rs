@@ -4,7 +4,7 @@
 
 use crate::capacity::Estimator;
 use crate::guardrail::IDLE_QPS;
-use crate::observation::{Observation, Signal, Signals};
+use crate::observation::{Observation, Reading, Signal, Signals};
 use crate::reason::SignalName;
 use crate::settings::Settings;
 
@@ -19,6 +19,12 @@ const CONFIRMED_SHARE: f64 = 0.5;
 const CLIFF_SECS: f64 = 900.0;
 /// Weight of a new sample in the mean of cores under load.
 const CORES_WEIGHT: f64 = 0.1;
+
+/// Values beyond these are no measurements: requests per second, seconds, cores, price of a replica-hour.
+const QPS_MAX: f64 = 1e12;
+const LATENCY_MAX_SECS: f64 = 1e6;
+const CORES_MAX: f64 = 1e9;
+const PRICE_MAX: f64 = 1e12;
 
 /// The load as it may be believed.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -82,7 +88,7 @@ pub fn sense(
     let signals = cleaned(settings, seen.signals);
     let ready = f64::from(seen.pods.ready);
     let cores = signals.cpu.usable().filter(|_| 0 < seen.pods.ready);
-    let request = seen.pod_cpu_request.filter(|request| request.is_finite() && 0.0 < *request);
+    let request = seen.pod_cpu_request;
     let raw = if settings.declared.qps { signals.qps.usable() } else { cores };
     let others_lost = lost(settings, &signals, memory);
     let sudden_zero = is_sudden_zero(settings, now_secs, raw, cores, usual, others_lost.is_some(), memory);
@@ -113,12 +119,12 @@ pub fn sense(
 fn cleaned(settings: &Settings, signals: Signals) -> Signals {
     let declared = settings.declared;
     Signals {
-        qps: clean(signals.qps, declared.qps, f64::MAX),
-        latency: clean(signals.latency, declared.latency, f64::MAX),
+        qps: clean(signals.qps, declared.qps, QPS_MAX),
+        latency: clean(signals.latency, declared.latency, LATENCY_MAX_SECS),
         sla: clean(signals.sla, declared.sla, 1.0),
         errors: clean(signals.errors, declared.errors, 1.0),
-        cpu: clean(signals.cpu, declared.cpu, f64::MAX),
-        price: clean(signals.price, declared.price, f64::MAX),
+        cpu: clean(signals.cpu, declared.cpu, CORES_MAX),
+        price: clean(signals.price, declared.price, PRICE_MAX),
     }
 }
 
@@ -127,6 +133,9 @@ fn clean(signal: Signal, declared: bool, most: f64) -> Signal {
         Signal::NotDeclared if declared => Signal::Missing,
         Signal::Fresh(reading) | Signal::Estimated(reading) if !(0.0..=most).contains(&reading.value) => {
             Signal::Invalid
+        }
+        Signal::Fresh(Reading { value, age_secs }) if value <= ZERO => {
+            Signal::Fresh(Reading { value: 0.0, age_secs })
         }
         other => other,
     }

@@ -1,0 +1,183 @@
+//! Not seeing is not zero: lost, wrong and sudden signals, and the fallback.
+
+use rlscaler_core::decision::Active;
+use rlscaler_core::observation::{Observation, Reading, Signal, Signals};
+use rlscaler_core::reason::Driver;
+use rlscaler_core::settings::{DeclaredSignals, Settings};
+
+use crate::service::{Service, bounds, codes, fresh, says, settings, with_fallback};
+
+/// A service that ran long at 800 requests/s, then at a load that needs far fewer.
+fn falling(settings: Settings) -> Service {
+    let mut service = Service::new(settings, 12);
+    service.run(1_800.0, 800.0);
+    service
+}
+
+#[test]
+fn healthy_signals_scale_down_after_the_window() {
+    let mut service = falling(settings());
+    let before = service.replicas;
+    assert!((11..=13).contains(&before), "{before}");
+    assert_eq!(service.run(90.0, 160.0).replicas(), before);
+    let after = service.run(150.0, 160.0);
+    assert!((3..=4).contains(&after.replicas()), "{:?}", codes(&after));
+}
+
+#[test]
+fn nothing_scales_down_while_a_declared_signal_is_lost() {
+    let stale = Signal::Stale(Reading { value: 0.05, age_secs: Some(900.0) });
+    let spoils: [(&str, fn(&mut Signals, Signal)); 3] = [
+        ("qps", |signals, lost| signals.qps = lost),
+        ("latency", |signals, lost| signals.latency = lost),
+        ("cpu", |signals, lost| signals.cpu = lost),
+    ];
+    for (name, spoil) in spoils {
+        for lost in
+            [Signal::Missing, Signal::Invalid, stale, fresh(f64::NAN), fresh(-1.0), fresh(f64::INFINITY)]
+        {
+            let mut service = falling(settings());
+            let before = service.replicas;
+            let last = service.run_spoiled(3_600.0, 160.0, |seen| spoil(&mut seen.signals, lost));
+            assert_eq!(last.replicas(), before, "{name} {lost:?}: {:?}", codes(&last));
+            assert!(says(&last, "SignalLost"), "{name} {lost:?}: {:?}", codes(&last));
+        }
+    }
+}
+
+#[test]
+fn a_lost_price_blocks_nothing() {
+    let declared = DeclaredSignals { price: true, ..settings().declared };
+    let mut service = falling(Settings { declared, ..settings() });
+    let before = service.replicas;
+    let last = service.run_spoiled(300.0, 160.0, |seen| seen.signals.price = Signal::Missing);
+    assert!(last.replicas() < before);
+}
+
+#[test]
+fn cpu_that_was_never_there_is_not_lost() {
+    let mut service = Service::new(settings(), 12);
+    let last = service.run_spoiled(600.0, 160.0, |seen| seen.signals.cpu = Signal::Missing);
+    assert!(last.replicas() < 12, "{:?}", codes(&last));
+}
+
+// Case 1.
+#[test]
+fn a_missing_rate_lets_latency_scale_up() {
+    let mut service = Service::new(settings(), 4);
+    service.run(600.0, 240.0);
+    let before = service.replicas;
+    let last = service.tick(240.0, |seen| {
+        seen.signals.qps = Signal::Missing;
+        seen.signals.cpu = Signal::Missing;
+        seen.signals.latency = fresh(0.6);
+    });
+    assert!(before < last.replicas(), "{:?}", codes(&last));
+    assert!(says(&last, "LatencyDriven"));
+}
+
+#[test]
+fn a_missing_rate_lets_cpu_scale_up() {
+    let mut service = Service::new(settings(), 4);
+    service.run(600.0, 240.0);
+    let before = service.replicas;
+    let last = service.run_spoiled(60.0, 800.0, |seen| seen.signals.qps = Signal::Missing);
+    assert!(before < last.replicas(), "{:?}", codes(&last));
+}
+
+// Case 2.
+#[test]
+fn everything_zero_in_one_poll_holds() {
+    let zero: fn(&mut Observation) = |seen| {
+        seen.signals.qps = fresh(0.0);
+        seen.signals.cpu = fresh(0.0);
+        seen.signals.latency = Signal::NotApplicable;
+    };
+    let gone: fn(&mut Observation) = |seen| {
+        seen.signals.qps = fresh(0.0);
+        seen.signals.cpu = Signal::Missing;
+        seen.signals.latency = Signal::NotApplicable;
+    };
+    for (spoil, secs) in [(zero, 840.0), (gone, 86_400.0)] {
+        let mut service = falling(settings());
+        let before = service.replicas;
+        let last = service.run_spoiled(secs, 0.0, spoil);
+        assert_eq!(last.replicas(), before, "{:?}", codes(&last));
+        assert_eq!(last.active(), Active::NoSignal);
+        assert!(says(&last, "SuddenZero"), "{:?}", codes(&last));
+    }
+}
+
+#[test]
+fn a_zero_that_cpu_confirms_is_idleness() {
+    let mut service = falling(settings());
+    let last = service.run_spoiled(600.0, 0.0, |seen| {
+        seen.signals.cpu = fresh(0.05);
+        seen.signals.latency = Signal::NotApplicable;
+    });
+    assert_eq!(last.replicas(), 2, "{:?}", codes(&last));
+}
+
+#[test]
+fn a_load_that_fades_to_zero_is_idleness() {
+    let mut service = falling(settings());
+    for qps in [600.0, 400.0, 200.0, 50.0] {
+        service.tick(qps, |_| {});
+    }
+    let last = service.run_spoiled(600.0, 0.0, |seen| {
+        seen.signals.cpu = fresh(0.0);
+        seen.signals.latency = Signal::Missing;
+    });
+    assert_eq!(last.replicas(), 2, "{:?}", codes(&last));
+}
+
+// Cases 3, 10, 11, 12.
+#[test]
+fn the_fallback_comes_after_its_duration_in_one_step_and_stays() {
+    let dead = |seen: &mut Observation| {
+        let lost = Signal::Missing;
+        seen.signals = Signals { qps: lost, latency: lost, cpu: lost, ..Signals::default() };
+    };
+    let mut service = falling(with_fallback(6));
+    let before = service.replicas;
+    assert_eq!(service.run_spoiled(180.0, 160.0, dead).replicas(), before);
+    let first = service.tick(160.0, dead);
+    assert_eq!((first.replicas(), first.driver()), (6, Driver::Fallback), "{:?}", codes(&first));
+    for _ in 0..200 {
+        assert_eq!(service.tick(160.0, dead).replicas(), 6);
+    }
+    let mut flickering = falling(with_fallback(6));
+    for _ in 0..20 {
+        assert_eq!(flickering.run_spoiled(165.0, 800.0, dead).replicas(), before);
+        flickering.tick(800.0, |_| {});
+    }
+}
+
+#[test]
+fn the_fallback_never_takes_what_healthy_signals_ask_for() {
+    let mut service = falling(with_fallback(6));
+    let last = service.run_spoiled(900.0, 800.0, |seen| seen.signals.latency = Signal::Missing);
+    assert!((11..=13).contains(&last.replicas()), "{:?}", codes(&last));
+    let lower = service.run_spoiled(900.0, 160.0, |seen| seen.signals.latency = Signal::Missing);
+    assert_eq!(lower.replicas(), 6);
+}
+
+// Case 13.
+#[test]
+fn the_fallback_lifts_a_service_from_zero() {
+    let mut service = Service::new(Settings { bounds: bounds(0, 20), ..with_fallback(2) }, 0);
+    let dead = |seen: &mut Observation| {
+        seen.signals.qps = Signal::Missing;
+        seen.signals.latency = Signal::Missing;
+    };
+    assert_eq!(service.run_spoiled(180.0, 0.0, dead).replicas(), 0);
+    assert_eq!(service.tick(0.0, dead).replicas(), 2);
+}
+
+#[test]
+fn recovery_is_by_itself() {
+    let mut service = falling(settings());
+    service.run_spoiled(900.0, 0.0, |seen| seen.signals = Signals::default());
+    let last = service.run(300.0, 160.0);
+    assert!((3..=4).contains(&last.replicas()), "{:?}", codes(&last));
+}

@@ -1,0 +1,10 @@
+//! The brain from outside: observations in, decisions out.
+
+mod freshness;
+mod learning;
+mod overrides;
+mod properties;
+mod restart;
+mod rules;
+mod scaling;
+mod service;
