@@ -25,6 +25,9 @@ svg { width: 100%; height: auto; display: block; } svg text { fill: var(--soft);
 .thin { stroke-width: 1; opacity: .65; }
 ";
 
+/// Which color is whose.
+const KEYS: &str = "<span class=\"key ours\"></span>rlscaler&ensp;<span class=\"key hpa\"></span>hpa&ensp;";
+
 /// The whole page.
 pub(super) fn render(plan: &Plan, result: &DemoResult, series: &[Vec<Point>]) -> String {
     let none = Vec::new();
@@ -33,13 +36,19 @@ pub(super) fn render(plan: &Plan, result: &DemoResult, series: &[Vec<Point>]) ->
     let target_ms = plan.profile.service.target_secs * 1000.0;
     let charts = [
         section("Requests per second", "", &rate(ours)),
-        section("Replicas", "thick: asked for, thin: ready", &replicas(ours, theirs)),
+        section("Replicas", &format!("{KEYS}thick: asked for, thin: ready"), &replicas(ours, theirs)),
         section(
             "Share late",
-            &format!("per minute; not answered within {target_ms:.0} ms, dropped and timed out included"),
+            &format!(
+                "{KEYS}per minute; not answered within {target_ms:.0} ms, dropped and timed out included"
+            ),
             &late(ours, theirs),
         ),
-        section("95th percentile of the latency", "over the last minute", &latency(ours, theirs, target_ms)),
+        section(
+            "95th percentile of the latency",
+            &format!("{KEYS}over the last minute"),
+            &latency(ours, theirs, target_ms),
+        ),
     ];
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
