@@ -27,7 +27,8 @@ fn healthy_signals_scale_down_after_the_window() {
 #[test]
 fn nothing_scales_down_while_a_declared_signal_is_lost() {
     let stale = Signal::Stale(Reading { value: 0.05, age_secs: Some(900.0) });
-    let spoils: [(&str, fn(&mut Signals, Signal)); 3] = [
+    type Spoil = fn(&mut Signals, Signal);
+    let spoils: [(&str, Spoil); 3] = [
         ("qps", |signals, lost| signals.qps = lost),
         ("latency", |signals, lost| signals.latency = lost),
         ("cpu", |signals, lost| signals.cpu = lost),

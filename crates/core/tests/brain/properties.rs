@@ -57,7 +57,7 @@ prop_compose! {
         (starting, unschedulable, unhealthy) in (0_u32..4, 0_u32..2, 0_u32..2),
         pod_cpu_request in prop_oneof![4 => Just(Some(1.0)), 1 => any_value(2.0).prop_map(Some), 1 => Just(None)],
         meddled in prop_oneof![9 => Just(None), 1 => (0_u32..60).prop_map(Some)],
-    ) -> (f64, Observation, Option<u32>) {
+    ) -> AnyTick {
         let signals = Signals { qps, latency, sla, errors: Signal::NotDeclared, cpu, price };
         let pods = Pods { ready: 0, starting, unschedulable, unhealthy };
         let seen = Observation { pods, signals, pod_cpu_request, ..Observation::default() };
@@ -89,7 +89,10 @@ fn any_settings() -> impl Strategy<Value = Settings> {
     })
 }
 
-fn check(settings: &Settings, ticks: &[((f64, Observation, Option<u32>), Override)], seed: u64) {
+/// Seconds since the last tick, what is seen, and replicas somebody else set.
+type AnyTick = (f64, Observation, Option<u32>);
+
+fn check(settings: &Settings, ticks: &[(AnyTick, Override)], seed: u64) {
     let mut brain = Brain::new(settings.clone());
     let (mut time_secs, mut replicas) = (0.0_f64, 5_u32);
     for ((step, seen, meddled), will) in ticks {

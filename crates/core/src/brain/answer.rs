@@ -1,0 +1,164 @@
+//! The driver's number: the planner's answer times the policy's multiplier, or a careful one where no queue can be
+//! computed.
+//!
+//! In: what was sensed and the outlook. Out: an [`Answer`]. The guardrails come after it.
+
+use super::outlook::Outlook;
+use super::{Brain, Tick};
+use crate::capacity::Source;
+use crate::decision::Reasons;
+use crate::features::{self, Facts, Features, WIDTH};
+use crate::guardrail::Proposal;
+use crate::observation::Observation;
+use crate::planner::{self, COMFORT, Unknown};
+use crate::policy::{self, Action, Policy};
+use crate::reason::{Driver, Reason};
+use crate::sense::Senses;
+
+/// Seconds the planner drives after the model gave an unusable answer, real time.
+const SUSPENSION_SECS: f64 = 120.0;
+
+/// A number, who gave it, and what it is made of.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Answer {
+    pub(super) proposal: Proposal,
+    pub(super) multiplier: f64,
+}
+
+impl Brain {
+    /// The driver's number.
+    pub(super) fn answer(
+        &mut self,
+        policy: &dyn Policy,
+        seen: &Observation,
+        tick: &Tick,
+        senses: &Senses,
+        outlook: &Outlook,
+    ) -> Answer {
+        let mut reasons = self.seen_reasons(senses, outlook);
+        let Some((capacity, plan)) = outlook.planned else {
+            return self.answer_unplanned(seen, tick, senses, outlook, reasons);
+        };
+        planner::explain(&plan, &outlook.demand, &mut reasons);
+        let mut driver = Driver::Planner;
+        let mut action = Action { multiplier: 1.0, value: 0.0 };
+        if !policy.reads_features() {
+            let empty = Features::new([0.0; WIDTH], 0.0, f64::from(plan.replicas), plan.level_busy_pods);
+            action = policy.act(&empty).and_then(policy::checked).unwrap_or(action);
+        } else if tick.now_secs < self.suspended_until_secs {
+            reasons.push(Reason::ModelSuspended);
+        } else {
+            let price = self.budget.lateness_price(&self.settings, senses.price);
+            let facts = Facts {
+                settings: &self.settings,
+                capacity: &capacity,
+                forecaster: &self.forecaster,
+                demand: &outlook.demand,
+                plan: &plan,
+                startup_secs: tick.startup_secs,
+                price,
+            };
+            match policy.act(&features::compute(&facts)).and_then(policy::checked) {
+                Ok(answer) => {
+                    action = answer;
+                    driver = Driver::Model;
+                    reasons.push(Reason::Multiplier { factor: action.multiplier, price });
+                }
+                Err(fault) => {
+                    self.suspended_until_secs = tick.now_secs + self.settings.scaled(SUSPENSION_SECS);
+                    reasons.push(Reason::ModelRejected { fault });
+                }
+            }
+        }
+        let proposal = Proposal {
+            replicas: multiplied(plan.replicas, action.multiplier),
+            planner: Some(plan.replicas),
+            driver,
+            value: (driver == Driver::Model).then_some(action.value),
+            reasons,
+        };
+        Answer { proposal, multiplier: action.multiplier }
+    }
+
+    /// The number where no queue can be computed: the load is unknown, or what a pod can serve is.
+    fn answer_unplanned(
+        &self,
+        seen: &Observation,
+        tick: &Tick,
+        senses: &Senses,
+        outlook: &Outlook,
+        mut reasons: Reasons,
+    ) -> Answer {
+        let current = seen.replicas;
+        let pods = seen.pods;
+        let all_ready = pods.starting == 0 && pods.unschedulable == 0 && pods.unhealthy == 0;
+        let forecast = outlook.demand.forecast;
+        let margin = 1.0 + self.settings.tuning.safety * forecast.error;
+        let (replicas, driver) = if senses.load.is_some() {
+            reasons.push(Reason::CapacityUnknown);
+            let unknown = Unknown {
+                current,
+                demand: Some(forecast.expected() * margin),
+                proven_density: self.estimator.proven_density(),
+                latency_ratio: senses.latency_ratio,
+                utilization: senses.utilization,
+                all_ready,
+                steady_secs: self.estimator.steady_secs(tick.now_secs),
+            };
+            (planner::careful(&self.settings, &unknown), Driver::Planner)
+        } else {
+            reasons.push(Reason::NoLoadSignal);
+            let up = planner::by_latency(current, senses.latency_ratio, senses.utilization, all_ready);
+            match (up.filter(|&up| current < up), senses.latency_ratio) {
+                (Some(up), Some(ratio)) => {
+                    reasons.push(Reason::LatencyDriven { ratio });
+                    (up, Driver::Planner)
+                }
+                _ => (current, Driver::Hold),
+            }
+        };
+        let planner = (driver == Driver::Planner).then_some(replicas);
+        Answer { proposal: Proposal { replicas, planner, driver, value: None, reasons }, multiplier: 1.0 }
+    }
+
+    fn seen_reasons(&self, senses: &Senses, outlook: &Outlook) -> Reasons {
+        let mut reasons = Reasons::default();
+        if let Some(load) = senses.load {
+            let busy_pods = outlook.planned.map_or(0.0, |(_, plan)| plan.level_busy_pods);
+            reasons.push(Reason::Load { value: load.value, busy_pods, cores: !self.settings.declared.qps });
+        }
+        if let Some(ratio) = senses.latency_ratio {
+            let target_secs = self.settings.objective.target_secs;
+            reasons.push(Reason::Latency { secs: ratio * target_secs, target_secs });
+        }
+        reasons
+    }
+
+    /// The answer without what only the prior of a fresh service, or a costlier request by CPU, adds to it; computed
+    /// only where the guardrail may ask.
+    pub(super) fn proven(
+        &self,
+        seen: &Observation,
+        senses: &Senses,
+        outlook: &Outlook,
+        answer: &Answer,
+    ) -> Option<u32> {
+        let comfortable = senses.latency_ratio.is_some_and(|ratio| ratio <= COMFORT);
+        if !comfortable || senses.utilization.is_none() || answer.proposal.replicas <= seen.replicas {
+            return None;
+        }
+        let (capacity, _) = outlook.planned?;
+        Some(match capacity.source {
+            Source::Declared => {
+                let proven = planner::plan_proven(&self.settings, &capacity, &outlook.demand);
+                multiplied(proven, answer.multiplier)
+            }
+            Source::Cpu | Source::Saturation => multiplied(seen.replicas, answer.multiplier.max(1.0)),
+        })
+    }
+}
+
+fn multiplied(replicas: u32, multiplier: f64) -> u32 {
+    let product = (f64::from(replicas) * multiplier).round() as u32;
+    if 0 < replicas { product.max(1) } else { 0 }
+}

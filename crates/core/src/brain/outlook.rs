@@ -1,0 +1,126 @@
+//! What is learnt from a tick, and what is expected after it: history, capacity, what waits, demand, n0, the budget.
+
+use super::{Brain, Tick, mean};
+use crate::budget::Spent;
+use crate::capacity::{PodCapacity, PodSample};
+use crate::forecast::Forecast;
+use crate::history::BIN_SLOTS;
+use crate::observation::Observation;
+use crate::planner::{self, Demand, Plan};
+use crate::queue::late_share_behind;
+use crate::sense::{Load, Senses};
+
+/// Seconds of backlog a service can hold before its callers give up.
+const BACKLOG_SECS: f64 = 10.0;
+
+/// What is expected, and what the planner makes of it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Outlook {
+    pub(super) demand: Demand,
+    /// `None` while nobody knows what a pod can serve.
+    pub(super) planned: Option<(PodCapacity, Plan)>,
+    pub(super) load: Option<Load>,
+}
+
+impl Brain {
+    /// History and capacity.
+    pub(super) fn learn(&mut self, seen: &Observation, tick: &Tick, senses: &Senses) {
+        match senses.load {
+            Some(load) => self.forecaster.observe(tick.slot, load.value),
+            None => self.forecaster.pass(tick.slot),
+        }
+        let pods = seen.pods;
+        // A load told by CPU teaches nothing about what CPU a load costs.
+        let told_apart = self.settings.declared.qps && senses.load.is_some_and(|load| !load.by_cpu);
+        let sample = PodSample {
+            now_secs: tick.now_secs,
+            step_secs: tick.step_secs,
+            load: senses.load.map(|load| load.value),
+            cores: senses.cores.filter(|_| told_apart),
+            pod_cpu_request: seen.pod_cpu_request,
+            latency_ratio: senses.latency_ratio,
+            late_share: senses.late_share,
+            ready: pods.ready,
+            all_ready: pods.starting == 0 && pods.unschedulable == 0 && pods.unhealthy == 0,
+            utilization: senses.utilization,
+        };
+        self.estimator.learn(&self.settings, &sample);
+        self.backlog = self.backlog_after(seen, tick, senses);
+    }
+
+    /// What waits: by Little's law from latency beyond the target; without a latency signal, by the fluid model.
+    fn backlog_after(&self, seen: &Observation, tick: &Tick, senses: &Senses) -> f64 {
+        let Some(load) = senses.load else { return 0.0 };
+        let Some(capacity) = self.estimator.capacity(&self.settings, seen.pod_cpu_request) else {
+            return 0.0;
+        };
+        let served = f64::from(seen.pods.ready) * capacity.load_per_pod / self.estimator.scale();
+        if let Some(ratio) = senses.latency_ratio {
+            let busy = senses.utilization.is_none_or(|used| planner::IDLE <= used);
+            if !busy || load.value < planner::IDLE * served {
+                return 0.0;
+            }
+            let late_secs = (ratio - 1.0).max(0.0) * self.settings.objective.target_secs;
+            return load.value * late_secs.min(BACKLOG_SECS);
+        }
+        if self.settings.declared.latency || load.by_cpu {
+            return 0.0;
+        }
+        let waiting = self.backlog + (load.value - served) * tick.step_secs;
+        waiting.clamp(0.0, BACKLOG_SECS * served.max(load.value))
+    }
+
+    /// Demand at the horizon, and n0.
+    pub(super) fn look_ahead(&self, seen: &Observation, senses: &Senses) -> Outlook {
+        let demand = Demand {
+            forecast: self.forecaster.forecast(),
+            backlog: self.backlog,
+            saturation: senses.utilization.filter(|_| senses.load.is_some_and(|load| load.by_cpu)),
+            scale: self.estimator.scale(),
+        };
+        let capacity = self.estimator.capacity(&self.settings, seen.pod_cpu_request);
+        let planned = capacity
+            .filter(|_| senses.load.is_some())
+            .map(|capacity| (capacity, planner::plan(&self.settings, &capacity, &demand)));
+        Outlook { demand, planned, load: senses.load }
+    }
+
+    /// The error budget, and the price of a replica-hour.
+    pub(super) fn book(&mut self, seen: &Observation, tick: &Tick, senses: &Senses, outlook: &Outlook) {
+        let estimated = outlook.planned.map(|(capacity, plan)| {
+            let busy_workers = plan.level_busy_pods * f64::from(capacity.service.workers);
+            let share = late_share_behind(&capacity.service, busy_workers, seen.pods.ready, 0.0);
+            // The p-th percentile is over the target when more than 1 - p of the requests are late.
+            let by_latency = match senses.latency_ratio {
+                Some(ratio) if 1.0 < ratio => 1.0 - self.settings.objective.latency_percentile,
+                _ => 0.0,
+            };
+            if senses.latency_ratio.is_some() { by_latency } else { share }
+        });
+        let measured_lost = self.settings.declared.sla && senses.late_share.is_none();
+        let spent = Spent {
+            step_secs: tick.step_secs,
+            offered: outlook.load.map_or(0.0, |load| load.value) * tick.step_secs,
+            late_share: senses.late_share.or(estimated.filter(|_| !measured_lost)),
+            price: senses.price,
+        };
+        self.budget.book(&self.settings, tick.now_secs, spent);
+    }
+
+    /// Expected demand over the lower of the present level and that of the last minutes.
+    pub(super) fn growth(&self, forecast: &Forecast) -> f64 {
+        let slots = self.forecaster.history().slots().last(BIN_SLOTS);
+        let before = if slots.is_empty() { forecast.level } else { mean(slots).min(forecast.level) };
+        if before <= 0.0 {
+            if 0.0 < forecast.level { f64::INFINITY } else { 1.0 }
+        } else {
+            forecast.expected() / before
+        }
+    }
+}
+
+/// Present load over what the ready pods carry.
+pub(super) fn busy_ratio(seen: &Observation, outlook: &Outlook) -> Option<f64> {
+    let (_, plan) = outlook.planned?;
+    (0 < seen.pods.ready).then(|| plan.level_busy_pods / f64::from(seen.pods.ready))
+}
