@@ -52,7 +52,9 @@ impl Endpoint {
     pub(crate) async fn post(&self, path: &str, form: &[(&str, &str)]) -> Result<Answer, ReadFault> {
         let secs = self.timeout().as_secs_f64();
         let until = Instant::now() + self.timeout();
-        let Ok(slot) = timeout_at(until, self.slots.acquire()).await else {
+        let slot = timeout_at(until, self.slots.acquire()).await;
+        // A slot that comes free at the last moment comes too late.
+        let Some(slot) = slot.ok().filter(|_| Instant::now() < until) else {
             return Err(ReadFault::Busy { concurrency: self.config.concurrency, secs });
         };
         let _slot = slot.expect("the semaphore is never closed");
