@@ -6,12 +6,15 @@
 
 pub mod annotations;
 pub mod conditions;
+pub mod crd;
 pub mod limits;
+pub mod memory;
 pub mod overrides;
 pub mod policy;
 pub mod scalar;
 pub mod status;
 pub mod validate;
+pub mod yaml;
 
 pub use policy::{RLReplicaPolicy, RLReplicaPolicySpec};
 pub use status::RLReplicaPolicyStatus;

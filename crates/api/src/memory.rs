@@ -1,0 +1,409 @@
+//! The brain's memory in `status.memory`: JSON in one bounded string, because it is the operator's own and changes as a
+//! whole. Floats keep their bits. What cannot be read is refused as a whole: a brain with half a memory is worse than
+//! one that knows it has none.
+
+use rlscaler_core::behavior::{MAX_EVENTS, MAX_RECOMMENDATIONS};
+use rlscaler_core::budget::MAX_BUCKETS;
+use rlscaler_core::memory::{
+    BudgetBucket, BudgetMemory, CapacityMemory, ForecastMemory, Memory, Recommendation, ScaleEvent,
+    ScalingMemory,
+};
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::limits::MAX_MEMORY_BYTES;
+use crate::status::MemoryStatus;
+
+/// Version of the form. Another one is not read.
+pub const VERSION: i32 = 1;
+/// Most loads or forecasts of slots that are read back.
+const MAX_SLOTS: usize = 512;
+
+/// Why a memory cannot be read.
+#[derive(Debug, Error)]
+pub enum MemoryFault {
+    /// Written by an operator with another form.
+    #[error("version {found} of the memory cannot be read, only {VERSION}")]
+    Version {
+        /// What was found.
+        found: i32,
+    },
+    /// Longer than it is ever written.
+    #[error("the memory has {found} bytes, at most {MAX_MEMORY_BYTES} are read")]
+    TooLong {
+        /// What was found.
+        found: usize,
+    },
+    /// A list is longer than it is ever written.
+    #[error("{list} has {found} entries, at most {max} are read")]
+    ListTooLong {
+        /// Which list.
+        list: &'static str,
+        /// Its length.
+        found: usize,
+        /// The limit.
+        max: usize,
+    },
+    /// No JSON of this form.
+    #[error("the memory cannot be parsed")]
+    Form(#[source] serde_json::Error),
+}
+
+/// The memory as it is written to status.
+///
+/// # Panics
+/// Never: numbers and lists can be written as JSON.
+#[must_use]
+pub fn to_status(memory: &Memory) -> MemoryStatus {
+    let state = serde_json::to_string(&Wire::from(memory)).expect("numbers and lists are JSON");
+    MemoryStatus { version: VERSION, state }
+}
+
+/// The memory as it was written.
+///
+/// # Errors
+/// [`MemoryFault`]; nothing is then remembered.
+pub fn from_status(status: &MemoryStatus) -> Result<Memory, MemoryFault> {
+    let MemoryStatus { version, state } = status;
+    if *version != VERSION {
+        return Err(MemoryFault::Version { found: *version });
+    }
+    if MAX_MEMORY_BYTES < state.len() {
+        return Err(MemoryFault::TooLong { found: state.len() });
+    }
+    let wire: Wire = serde_json::from_str(state).map_err(MemoryFault::Form)?;
+    wire.checked().map(Memory::from)
+}
+
+// A field that is missing was added later and takes its default; one that is unknown was added by a newer operator.
+
+/// (time in seconds, smallest, largest answer).
+type RecommendationWire = (f64, u32, u32);
+/// (time in seconds, replicas).
+type EventWire = (f64, u32);
+/// (index, late, offered).
+type BucketWire = (i64, f64, f64);
+
+#[derive(Serialize, Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct Wire {
+    started: f64,
+    last_tick: f64,
+    scaling: ScalingWire,
+    hpa: ScalingWire,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failing_since: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sudden_zero_since: Option<f64>,
+    busy_cores: f64,
+    zeroed_by_us: bool,
+    raised: f64,
+    last_replicas: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    idle_since: Option<f64>,
+    suspended_until: f64,
+    backlog: f64,
+    capacity: CapacityWire,
+    budget: BudgetWire,
+    forecast: ForecastWire,
+}
+
+#[derive(Serialize, Deserialize, Default)]
+#[serde(default)]
+struct ScalingWire {
+    recommendations: Vec<RecommendationWire>,
+    ups: Vec<EventWire>,
+    downs: Vec<EventWire>,
+}
+
+#[derive(Serialize, Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct CapacityWire {
+    scale: f64,
+    sums: [f64; 5],
+    good_density: f64,
+    bad_density: f64,
+    steady_since: f64,
+    steady_density: f64,
+    steady_ready: u32,
+}
+
+#[derive(Serialize, Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct BudgetWire {
+    late: f64,
+    offered: f64,
+    secs: f64,
+    price_mean: f64,
+    price_secs: f64,
+    buckets: Vec<BucketWire>,
+}
+
+#[derive(Serialize, Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct ForecastWire {
+    last_slot: i64,
+    open_sum: f64,
+    open_count: u32,
+    slots: Vec<f32>,
+    open_forecasts: Vec<f32>,
+    error: [f64; 2],
+}
+
+impl Wire {
+    fn checked(self) -> Result<Self, MemoryFault> {
+        let check = |list: &'static str, found: usize, max: usize| {
+            if max < found { Err(MemoryFault::ListTooLong { list, found, max }) } else { Ok(()) }
+        };
+        for scaling in [&self.scaling, &self.hpa] {
+            check("recommendations", scaling.recommendations.len(), MAX_RECOMMENDATIONS)?;
+            check("ups", scaling.ups.len(), MAX_EVENTS)?;
+            check("downs", scaling.downs.len(), MAX_EVENTS)?;
+        }
+        check("buckets", self.budget.buckets.len(), MAX_BUCKETS)?;
+        check("slots", self.forecast.slots.len(), MAX_SLOTS)?;
+        check("openForecasts", self.forecast.open_forecasts.len(), MAX_SLOTS)?;
+        Ok(self)
+    }
+}
+
+impl From<&Memory> for Wire {
+    fn from(memory: &Memory) -> Self {
+        let Memory {
+            started_secs,
+            last_tick_secs,
+            scaling,
+            hpa,
+            failing_since_secs,
+            sudden_zero_since_secs,
+            busy_cores,
+            zeroed_by_us,
+            raised_secs,
+            last_replicas,
+            idle_since_secs,
+            suspended_until_secs,
+            backlog,
+            capacity,
+            budget,
+            forecast,
+        } = memory;
+        Self {
+            started: *started_secs,
+            last_tick: *last_tick_secs,
+            scaling: scaling.into(),
+            hpa: hpa.into(),
+            failing_since: *failing_since_secs,
+            sudden_zero_since: *sudden_zero_since_secs,
+            busy_cores: *busy_cores,
+            zeroed_by_us: *zeroed_by_us,
+            raised: *raised_secs,
+            last_replicas: *last_replicas,
+            idle_since: *idle_since_secs,
+            suspended_until: *suspended_until_secs,
+            backlog: *backlog,
+            capacity: capacity.into(),
+            budget: budget.into(),
+            forecast: forecast.into(),
+        }
+    }
+}
+
+impl From<Wire> for Memory {
+    fn from(wire: Wire) -> Self {
+        Self {
+            started_secs: wire.started,
+            last_tick_secs: wire.last_tick,
+            scaling: wire.scaling.into(),
+            hpa: wire.hpa.into(),
+            failing_since_secs: wire.failing_since,
+            sudden_zero_since_secs: wire.sudden_zero_since,
+            busy_cores: wire.busy_cores,
+            zeroed_by_us: wire.zeroed_by_us,
+            raised_secs: wire.raised,
+            last_replicas: wire.last_replicas,
+            idle_since_secs: wire.idle_since,
+            suspended_until_secs: wire.suspended_until,
+            backlog: wire.backlog,
+            capacity: wire.capacity.into(),
+            budget: wire.budget.into(),
+            forecast: wire.forecast.into(),
+        }
+    }
+}
+
+impl From<&ScalingMemory> for ScalingWire {
+    fn from(ScalingMemory { recommendations, ups, downs }: &ScalingMemory) -> Self {
+        let event = |ScaleEvent { time_secs, change }: &ScaleEvent| (*time_secs, *change);
+        let recommendation =
+            |Recommendation { time_secs, low, high }: &Recommendation| (*time_secs, *low, *high);
+        Self {
+            recommendations: recommendations.iter().map(recommendation).collect(),
+            ups: ups.iter().map(event).collect(),
+            downs: downs.iter().map(event).collect(),
+        }
+    }
+}
+
+impl From<ScalingWire> for ScalingMemory {
+    fn from(ScalingWire { recommendations, ups, downs }: ScalingWire) -> Self {
+        let event = |(time_secs, change): EventWire| ScaleEvent { time_secs, change };
+        let recommendation =
+            |(time_secs, low, high): RecommendationWire| Recommendation { time_secs, low, high };
+        Self {
+            recommendations: recommendations.into_iter().map(recommendation).collect(),
+            ups: ups.into_iter().map(event).collect(),
+            downs: downs.into_iter().map(event).collect(),
+        }
+    }
+}
+
+impl From<&CapacityMemory> for CapacityWire {
+    fn from(capacity: &CapacityMemory) -> Self {
+        let CapacityMemory {
+            scale,
+            sums,
+            good_density,
+            bad_density,
+            steady_since_secs,
+            steady_density,
+            steady_ready,
+        } = *capacity;
+        let steady_since = steady_since_secs;
+        Self { scale, sums, good_density, bad_density, steady_since, steady_density, steady_ready }
+    }
+}
+
+impl From<CapacityWire> for CapacityMemory {
+    fn from(wire: CapacityWire) -> Self {
+        let CapacityWire {
+            scale,
+            sums,
+            good_density,
+            bad_density,
+            steady_since,
+            steady_density,
+            steady_ready,
+        } = wire;
+        let steady_since_secs = steady_since;
+        Self { scale, sums, good_density, bad_density, steady_since_secs, steady_density, steady_ready }
+    }
+}
+
+impl From<&BudgetMemory> for BudgetWire {
+    fn from(budget: &BudgetMemory) -> Self {
+        let BudgetMemory { late, offered, secs, price_mean, price_secs, buckets } = budget;
+        let bucket = |BudgetBucket { index, late, offered }: &BudgetBucket| (*index, *late, *offered);
+        Self {
+            late: *late,
+            offered: *offered,
+            secs: *secs,
+            price_mean: *price_mean,
+            price_secs: *price_secs,
+            buckets: buckets.iter().map(bucket).collect(),
+        }
+    }
+}
+
+impl From<BudgetWire> for BudgetMemory {
+    fn from(wire: BudgetWire) -> Self {
+        let BudgetWire { late, offered, secs, price_mean, price_secs, buckets } = wire;
+        let bucket = |(index, late, offered): BucketWire| BudgetBucket { index, late, offered };
+        Self {
+            late,
+            offered,
+            secs,
+            price_mean,
+            price_secs,
+            buckets: buckets.into_iter().map(bucket).collect(),
+        }
+    }
+}
+
+impl From<&ForecastMemory> for ForecastWire {
+    fn from(forecast: &ForecastMemory) -> Self {
+        let ForecastMemory { last_slot, open_sum, open_count, slots, open_forecasts, error } =
+            forecast.clone();
+        Self { last_slot, open_sum, open_count, slots, open_forecasts, error }
+    }
+}
+
+impl From<ForecastWire> for ForecastMemory {
+    fn from(wire: ForecastWire) -> Self {
+        let ForecastWire { last_slot, open_sum, open_count, slots, open_forecasts, error } = wire;
+        Self { last_slot, open_sum, open_count, slots, open_forecasts, error }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As full as it can be, with numbers that need all their bits.
+    fn full() -> Memory {
+        let at = |index: usize| 1_764_485_712.0 + index as f64 / 3.0;
+        let events: Vec<_> =
+            (0..MAX_EVENTS).map(|index| ScaleEvent { time_secs: at(index), change: 12 }).collect();
+        let recommendations =
+            (0..MAX_RECOMMENDATIONS).map(|index| Recommendation { time_secs: at(index), low: 11, high: 123 });
+        let scaling =
+            ScalingMemory { recommendations: recommendations.collect(), ups: events.clone(), downs: events };
+        let buckets = (0..MAX_BUCKETS).map(|index| BudgetBucket {
+            index: index as i64,
+            late: at(index),
+            offered: at(index),
+        });
+        Memory {
+            started_secs: 1.0 / 3.0,
+            scaling: scaling.clone(),
+            hpa: scaling,
+            failing_since_secs: Some(at(1)),
+            capacity: CapacityMemory { sums: [0.1, 0.2, 1e-300, 1e300, -0.0], ..CapacityMemory::default() },
+            budget: BudgetMemory { buckets: buckets.collect(), ..BudgetMemory::default() },
+            forecast: ForecastMemory {
+                slots: vec![1.0 / 3.0; 64],
+                open_forecasts: vec![0.1; 64],
+                ..ForecastMemory::default()
+            },
+            ..Memory::default()
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_back_bit_for_bit() {
+        for memory in [Memory::default(), full()] {
+            assert_eq!(from_status(&to_status(&memory)).expect("readable"), memory);
+        }
+    }
+
+    #[test]
+    fn a_full_memory_fits() {
+        let bytes = to_status(&full()).state.len();
+        assert!(bytes < MAX_MEMORY_BYTES / 2, "{bytes} bytes");
+    }
+
+    #[test]
+    fn a_memory_that_cannot_be_trusted_is_refused() {
+        let good = to_status(&full());
+        let state = |state: &str| MemoryStatus { version: VERSION, state: state.to_owned() };
+        for (status, what) in [
+            (MemoryStatus { version: 2, ..good.clone() }, "version"),
+            (state(&" ".repeat(MAX_MEMORY_BYTES + 1)), "bytes"),
+            (state("{\"started\": null}"), "parsed"),
+            (state("{\"started\": \"yesterday\"}"), "parsed"),
+            (state(&good.state[..good.state.len() / 2]), "parsed"),
+            (state(&format!("{{\"hpa\": {{\"ups\": {:?}}}}}", vec![[1; 2]; MAX_EVENTS + 1])), "entries"),
+        ] {
+            let fault = from_status(&status).expect_err(what).to_string();
+            assert!(fault.contains(what), "{fault}");
+        }
+    }
+
+    #[test]
+    fn a_memory_of_another_release_keeps_what_both_know() {
+        let text = r#"{"started": 5.0, "invented": [1], "hpa": {"ups": [[1.5, 2]], "sideways": 3}}"#;
+        let memory =
+            from_status(&MemoryStatus { version: VERSION, state: text.to_owned() }).expect("readable");
+        assert_eq!(memory.started_secs, 5.0);
+        assert_eq!(memory.hpa.ups, [ScaleEvent { time_secs: 1.5, change: 2 }]);
+    }
+}
