@@ -131,6 +131,12 @@ fn long_and_deep_queries_are_refused_before_they_are_parsed() {
     // Word operators make levels as well.
     let words = vec!["a"; 800].join(" or ");
     check_refused(&words, "selectors");
+    for operand in [("1", " atan2 "), ("vector(1)", " or "), ("time()", "==bool ")] {
+        let chain = vec![operand.0; MAX_QUERY_BYTES].join(operand.1);
+        let longest = chain[..MAX_QUERY_BYTES].rsplit_once(operand.1).unwrap().0;
+        // Admitted or not, its tree must fit on the stack of a worker thread.
+        let _ = admit(longest, Some(SHOP));
+    }
 }
 
 #[test]
