@@ -1,1 +1,18 @@
 //! Reconcilers: observe, decide, plan, apply, report.
+//!
+//! In: policies as watched, the cluster as read, signals as answered. Out: scales, statuses, events, metrics. Never: a
+//! tensor, a training run, a URL from a policy. [`replica::tick`] is one policy's tick, [`run::run`] runs them all.
+
+pub mod call;
+pub mod context;
+pub mod lease;
+pub mod metrics;
+pub mod models;
+pub mod replica;
+pub mod rivals;
+pub mod run;
+
+pub use context::{Clock, Health};
+pub use metrics::Metrics;
+pub use models::{LoadedModel, Models};
+pub use run::{Options, Parts, RunFault, run};

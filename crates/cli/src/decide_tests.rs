@@ -1,0 +1,1 @@
+//! The filter, line by line.

@@ -1,0 +1,316 @@
+//! One policy's tick, in five verbs: observe, decide, plan, apply, report.
+//!
+//! In: the policy as watched. Out: when to come again. Only `apply` and `report` write.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kube::ResourceExt;
+use kube::runtime::controller::Action;
+use rlscaler_api::conditions::EventReason;
+use rlscaler_api::overrides::{Resolved, ignores_conflicts, resolve};
+use rlscaler_api::{RLReplicaPolicy, RLReplicaPolicyStatus, Validated, memory};
+use rlscaler_core::Decision;
+
+pub mod apply;
+pub mod conditions;
+pub mod conflicts;
+pub mod decide;
+pub mod news;
+pub mod observe;
+pub mod plan;
+pub mod pods;
+pub mod report;
+pub mod sample;
+pub mod savings;
+pub mod seen;
+pub mod startup;
+pub mod state;
+pub mod status;
+pub mod target;
+pub mod telling;
+pub mod wish;
+
+use crate::context::Context;
+use crate::metrics::{DecisionLabels, PolicyKey};
+use crate::models::Chosen;
+use apply::{Applied, At};
+use conditions::Facts;
+use conflicts::Conflict;
+use observe::Observed;
+use plan::{Frame, Plan, Planned};
+use report::Urgency;
+use seen::{Blind, Seen};
+use state::Known;
+use telling::{About, Telling};
+
+/// Decisions within one tick: a second one when a person changed the count while the first was being written.
+const MAX_DECISIONS: usize = 3;
+/// Shortest pause between two ticks of one policy, so that no clock can make it spin.
+const MIN_PAUSE: Duration = Duration::from_millis(100);
+
+/// One tick.
+pub async fn tick(policy: &RLReplicaPolicy, ctx: &Context) -> Action {
+    let Some(about) = about(policy) else { return Action::await_change() };
+    let key = PolicyKey { namespace: about.namespace.clone(), name: about.name.clone() };
+    let known = ctx.states.of(&about.uid, &key);
+    let mut known = known.lock().await;
+    let now = (ctx.clock)();
+    let tick = Tick { ctx, policy, about, key, now };
+    let action = match known.settings(policy, ctx.limits) {
+        Ok(validated) => tick.run(&validated, &mut known).await,
+        Err(faults) => {
+            let before = known.before(policy);
+            let planned = plan::refused(&tick.frame(&before, None, String::new()), &faults);
+            tick.report(
+                &mut known,
+                &before,
+                &planned.status,
+                Vec::new(),
+                rlscaler_core::settings::Mode::Auto,
+            )
+            .await;
+            known.due = None;
+            Action::await_change()
+        }
+    };
+    ctx.metrics.tick.observe((ctx.clock)().duration_since(now).as_secs_f64().max(0.0));
+    action
+}
+
+fn about(policy: &RLReplicaPolicy) -> Option<About> {
+    let reference = &policy.spec.scale_target_ref;
+    Some(About {
+        namespace: policy.namespace()?,
+        name: policy.name_any(),
+        uid: policy.uid()?,
+        target: Some(target::TargetRef {
+            api_version: reference.api_version.clone(),
+            kind: reference.kind.clone(),
+            name: reference.name.clone(),
+        }),
+    })
+}
+
+/// What all steps of one tick share.
+struct Tick<'a> {
+    ctx: &'a Context,
+    policy: &'a RLReplicaPolicy,
+    about: About,
+    key: PolicyKey,
+    now: Timestamp,
+}
+
+impl Tick<'_> {
+    async fn run(&self, validated: &Validated, known: &mut Known) -> Action {
+        let Self { ctx, policy, now, .. } = *self;
+        if let Some(late_secs) = known.begin(now, validated.settings.interval_secs) {
+            ctx.metrics.lateness.observe(late_secs);
+        }
+        let will = resolve(policy.annotations(), policy.spec.override_.as_ref(), now);
+        match observe::observe(ctx, policy, validated, known, now).await {
+            Ok(observed) => self.scale(validated, &will, observed, known).await,
+            Err(blind) => self.hold(validated, &will, &blind, known).await,
+        }
+        self.again(known)
+    }
+
+    /// The target cannot be seen: nothing is decided, and status says why.
+    async fn hold(&self, validated: &Validated, will: &Resolved, blind: &Blind, known: &mut Known) {
+        report::count_error(self.ctx, "observe", blind.class.as_str());
+        let before = known.before(self.policy);
+        let by = news::written_by(self.policy, will);
+        let model = self.ctx.models.choose(validated.model.as_deref()).describe();
+        let mode = validated.settings.mode;
+        let planned = plan::blind(&self.frame(&before, by.as_deref(), model), mode, will, blind);
+        self.report(known, &before, &planned.status, Vec::new(), mode).await;
+    }
+
+    /// Decide, plan, apply, report; again when the count moved under the decision's feet.
+    async fn scale(&self, validated: &Validated, will: &Resolved, observed: Observed, known: &mut Known) {
+        let Self { ctx, policy, .. } = *self;
+        let Observed { resource, mut seen, request } = observed;
+        decide::recall(&ctx.signals, policy, validated, &request, known, self.now).await; // reads
+        let model = ctx.models.choose(validated.model.as_deref());
+        let by = news::written_by(policy, will);
+        let before = known.before(policy);
+        let insists = ignores_conflicts(policy.annotations());
+        for attempt in 1..=MAX_DECISIONS {
+            let decision = decide::decide(policy, validated, &model, will, &seen, known); // pure
+            let conflict = Conflict::of(&seen.rivals);
+            let history_secs = decide::history_secs(known, seen.observation.time_secs);
+            let facts = Facts {
+                settings: &validated.settings,
+                will,
+                seen: &seen,
+                decision: &decision,
+                conflict: &conflict,
+                insists,
+                model: &model,
+                history_secs,
+                notes: &validated.warnings,
+            };
+            let planned = plan::plan(&self.frame(&before, by.as_deref(), model.describe()), &facts); // pure
+            let at = At {
+                client: &ctx.client,
+                namespace: &self.about.namespace,
+                resource: &resource,
+                name: &validated.target.name,
+            };
+            let applied = self.apply(at, &planned, &before, known).await; // writes
+            if let (Some(Applied::Moved { now: count }), true) = (&applied, attempt < MAX_DECISIONS) {
+                seen.scale.replicas = *count;
+                seen.observation.replicas = *count;
+                seen.observation.time_secs = (ctx.clock)().as_millisecond() as f64 / 1000.0;
+                known.rewrites.see(self.now, *count, None);
+                continue;
+            }
+            let planned = self.settle(planned, &decision, applied.as_ref(), validated, &seen, known);
+            let news = self.news(&decision, planned.plan, validated, will, &seen, known);
+            self.publish(&decision, planned.plan, &before, validated, &seen, &model, known);
+            self.report(known, &before, &planned.status, news, validated.settings.mode).await; // writes
+            return;
+        }
+    }
+
+    /// Carries the plan out. Before a scale-down the memory must stand in status: a restart right after it then
+    /// shortens no window. `None` when there was nothing to do.
+    async fn apply(
+        &self,
+        at: At<'_>,
+        planned: &Planned,
+        before: &RLReplicaPolicyStatus,
+        known: &mut Known,
+    ) -> Option<Applied> {
+        let Plan::Scale { from, to } = planned.plan else { return None };
+        let decided_secs = self.now.as_millisecond() as f64 / 1000.0;
+        if to < from {
+            let mut after = known.brain.clone()?;
+            after.record_scale(decided_secs, from, to);
+            let mut first = planned.status.clone();
+            first.memory = Some(memory::to_status(&after.memory()));
+            if !report::status(self.ctx, &self.about, known, before, &first, self.now, Urgency::Now).await {
+                let why = "the memory could not be written to status first".to_owned();
+                return Some(Applied::Failed { class: crate::call::Class::Transient, why });
+            }
+        }
+        let applied = apply::scale(at, from, to).await;
+        match &applied {
+            Applied::Scaled => {
+                known.rewrites.wrote(to);
+                if let Some(brain) = &mut known.brain {
+                    brain.record_scale(decided_secs, from, to);
+                }
+            }
+            Applied::Moved { .. } => {}
+            Applied::Gone => report::count_error(self.ctx, "apply", "invalid"),
+            Applied::Failed { class, .. } => report::count_error(self.ctx, "apply", class.as_str()),
+        }
+        Some(applied)
+    }
+
+    /// The status as it will be written: with what became of the plan, savings and memory.
+    fn settle(
+        &self,
+        planned: Planned,
+        decision: &Decision,
+        applied: Option<&Applied>,
+        validated: &Validated,
+        seen: &Seen,
+        known: &mut Known,
+    ) -> Planned {
+        let Self { policy, now, .. } = *self;
+        let mut planned = match applied {
+            Some(applied) => plan::settled(planned, applied, policy.metadata.generation, now),
+            None => planned,
+        };
+        let savings = known.savings.take().unwrap_or_else(|| {
+            savings::Savings::resume(policy.status.as_ref().and_then(|status| status.savings.as_ref()), now)
+        });
+        let mut savings = savings;
+        let price = seen.report.signals.price.usable().or(validated.settings.price_per_replica_hour);
+        savings.add(now, seen.scale.replicas, decision.hpa_would_be(), price);
+        planned.status.savings = Some(savings.status(validated.currency.as_ref()));
+        known.savings = Some(savings);
+        let remembered = known.brain.as_ref().map(rlscaler_core::Brain::memory);
+        planned.status.memory = remembered.as_ref().map(memory::to_status);
+        known.memory = remembered;
+        planned
+    }
+
+    /// Events of this tick that are no change of a condition.
+    fn news(
+        &self,
+        decision: &Decision,
+        plan: Plan,
+        validated: &Validated,
+        will: &Resolved,
+        seen: &Seen,
+        known: &mut Known,
+    ) -> Vec<Telling> {
+        let mut news = news::hints(self.policy, &seen.report.hints, will, &seen.rivals, self.now);
+        news.extend(plan::clamped(decision, format!("{:?}", will.will)));
+        if std::mem::take(&mut known.memory_lost) {
+            news.push(news::warning(
+                EventReason::MemoryLost,
+                "the memory in status could not be read; windows start anew",
+                self.now,
+            ));
+        }
+        news.retain(|telling| known.is_news(format!("{}-{}", telling.reason, telling.identity)));
+        if let Plan::Scale { .. } = plan {
+            news.insert(0, plan::rescaled(decision, self.now));
+        }
+        let _ = validated;
+        news
+    }
+
+    /// Metrics.
+    #[expect(clippy::too_many_arguments, reason = "one number of each goes into the sample")]
+    fn publish(
+        &self,
+        decision: &Decision,
+        plan: Plan,
+        before: &RLReplicaPolicyStatus,
+        validated: &Validated,
+        seen: &Seen,
+        model: &Chosen<'_>,
+        known: &mut Known,
+    ) {
+        let _ = before;
+        let labels = DecisionLabels { action: plan.action(), reason: decision.main_reason().code() };
+        self.ctx.metrics.decisions.get_or_create(&labels).inc();
+        let sample = sample::sample(decision, &validated.settings, seen, model.describe(), known);
+        if self.ctx.states.has(&self.about.uid) {
+            self.ctx.metrics.publish(self.key.clone(), sample);
+        }
+    }
+
+    /// Status first, then what changed in it, so that a restart in between repeats nothing.
+    async fn report(
+        &self,
+        known: &mut Known,
+        before: &RLReplicaPolicyStatus,
+        status: &RLReplicaPolicyStatus,
+        news: Vec<Telling>,
+        mode: rlscaler_core::settings::Mode,
+    ) {
+        let Self { ctx, about, now, .. } = self;
+        report::tell(ctx, about, &news, *now).await;
+        let tellings = plan::tellings(before, status, mode);
+        if report::status(ctx, about, known, before, status, *now, Urgency::WhenDue).await {
+            report::tell(ctx, about, &tellings, *now).await;
+        }
+    }
+
+    fn frame<'b>(&self, before: &'b RLReplicaPolicyStatus, by: Option<&'b str>, model: String) -> Frame<'b> {
+        Frame { now: self.now, generation: self.policy.metadata.generation, before, by, model }
+    }
+
+    /// At the next decision's time, however long this one took.
+    fn again(&self, known: &Known) -> Action {
+        let due = known.due.unwrap_or(self.now);
+        let pause = Duration::try_from(due.duration_since((self.ctx.clock)())).unwrap_or(MIN_PAUSE);
+        Action::requeue(pause.max(MIN_PAUSE))
+    }
+}

@@ -1,0 +1,176 @@
+//! Step 1: reads the target's scale, its pods, and the signals. Never writes. Missing stays missing.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kube::ResourceExt;
+use kube::api::ApiResource;
+use rlscaler_api::{RLReplicaPolicy, Validated};
+use rlscaler_core::{Observation, Pods};
+use rlscaler_signals::SignalRequest;
+use rlscaler_signals::report::SignalReport;
+use rlscaler_signals::request::Tick;
+
+use super::apply::FIELD_MANAGER;
+use super::conflicts::older_policy;
+use super::pods::{Counted, count, unknown_replica_sets};
+use super::seen::{Blind, Others, Seen};
+use super::state::Known;
+use super::target::{Parent, Scale, TargetRef, list_pods, list_replica_sets, read_parent, read_scale};
+use super::wish;
+use crate::call::{Class, call, class, code, words};
+use crate::context::Context;
+
+/// Share of the interval the signals may take; the rest is for deciding and writing.
+const SIGNALS_SHARE: f64 = 0.8;
+/// Longest and shortest wait for the signals, seconds.
+const SIGNALS_WAIT_SECS: (f64, f64) = (0.5, 10.0);
+/// ReplicaSets remembered of one target; Deployments keep ten old ones unless told otherwise.
+const MAX_REPLICA_SETS: usize = 1_000;
+
+/// The target's resource beside what was seen of it.
+pub struct Observed {
+    /// Where to write.
+    pub resource: ApiResource,
+    /// What was seen.
+    pub seen: Seen,
+    /// What was asked of the sources.
+    pub request: SignalRequest,
+}
+
+/// Reads everything a decision may use.
+///
+/// # Errors
+/// [`Blind`] when the scale or the pods cannot be read.
+pub async fn observe(
+    ctx: &Context,
+    policy: &RLReplicaPolicy,
+    validated: &Validated,
+    known: &mut Known,
+    now: Timestamp,
+) -> Result<Observed, Blind> {
+    let namespace = policy.namespace().unwrap_or_default();
+    let target = TargetRef::from(&validated.target);
+    let resource =
+        call(ctx.kinds.find(&ctx.client, &target)).await.map_err(|error| blind(&target, "found", &error))?;
+    let scale = call(read_scale(&ctx.client, &namespace, &resource, &target.name))
+        .await
+        .map_err(|error| blind(&target, "read", &error))?;
+    let request = wish::request(&namespace, validated, &scale.selector);
+    let pods = pods(ctx, &namespace, &target, &scale, known).await?;
+    known.startups.learn(pods.startups.clone());
+
+    let wait_secs = validated.settings.interval_secs * SIGNALS_SHARE;
+    let wait_secs = wait_secs.clamp(SIGNALS_WAIT_SECS.0, SIGNALS_WAIT_SECS.1);
+    let tick = Tick { now, deadline: Duration::from_secs_f64(wait_secs), pods: &pods.ready };
+    let asked = parent(ctx, &namespace, &target, &resource, &scale, &pods, known);
+    let (report, asked) = futures::join!(ctx.signals.read(&request, tick), asked);
+    let parent = asked.unwrap_or_default();
+    known.rewrites.see(now, scale.replicas, Some(parent.writers).filter(|writers| !writers.is_empty()));
+
+    let others = others(ctx, policy, &namespace, &target, known);
+    let observation = observation(now, &scale, &pods, &report, &parent.refused, known);
+    let seen = Seen { observation, scale, pods, report, refused: parent.refused, rivals: others };
+    Ok(Observed { resource, seen, request })
+}
+
+fn blind(target: &TargetRef, verb: &str, error: &kube::Error) -> Blind {
+    let TargetRef { kind, name, .. } = target;
+    let class = match error {
+        // Discovery answers a kind the cluster does not have with an error of its own.
+        kube::Error::Discovery(_) => Class::Invalid,
+        error => class(error),
+    };
+    let hint = if code(error) == Some(404) { ": does it exist, and does its kind have /scale?" } else { "" };
+    Blind { class, why: format!("the scale of {kind} {name} cannot be {verb}: {}{hint}", words(error)) }
+}
+
+async fn pods(
+    ctx: &Context,
+    namespace: &str,
+    target: &TargetRef,
+    scale: &Scale,
+    known: &mut Known,
+) -> Result<Counted, Blind> {
+    if scale.selector.is_empty() {
+        let why =
+            format!("the scale of {} {} has no selector: its pods cannot be found", target.kind, target.name);
+        return Err(Blind { class: Class::Invalid, why });
+    }
+    let told = |error: kube::Error| Blind {
+        class: class(&error),
+        why: format!("the pods of {} {} cannot be listed: {}", target.kind, target.name, words(&error)),
+    };
+    let pods = call(list_pods(&ctx.client, namespace, &scale.selector)).await.map_err(told)?;
+    if !unknown_replica_sets(&pods, &known.replica_sets).is_empty() {
+        // Asked only when a pod of an unknown ReplicaSet shows up: at the first tick, and once for each rollout.
+        let listed = call(list_replica_sets(&ctx.client, namespace, &scale.selector)).await.map_err(told)?;
+        known.replica_sets = listed.into_iter().take(MAX_REPLICA_SETS).collect();
+    }
+    let owned = |(uid, owner): (&String, &String)| (*owner == scale.uid).then(|| uid.clone());
+    let owned: BTreeSet<String> = known.replica_sets.iter().filter_map(owned).collect();
+    Ok(count(&pods, &scale.uid, &owned))
+}
+
+/// The target itself, asked for only when its replicas changed by another hand or pods are missing.
+async fn parent(
+    ctx: &Context,
+    namespace: &str,
+    target: &TargetRef,
+    resource: &ApiResource,
+    scale: &Scale,
+    pods: &Counted,
+    known: &Known,
+) -> Option<Parent> {
+    let missing = pods.total() < scale.replicas;
+    if !missing && !known.rewrites.is_foreign(scale.replicas) {
+        return None;
+    }
+    match call(read_parent(&ctx.client, namespace, resource, &target.name, FIELD_MANAGER)).await {
+        Ok(parent) => Some(parent),
+        Err(error) => {
+            tracing::debug!(%error, "the target itself cannot be read");
+            None
+        }
+    }
+}
+
+fn others(
+    ctx: &Context,
+    policy: &RLReplicaPolicy,
+    namespace: &str,
+    target: &TargetRef,
+    known: &Known,
+) -> Others {
+    let autoscalers = ctx.rivals.of(namespace, target);
+    let all = ctx.policies.state();
+    Others {
+        known: autoscalers.is_some(),
+        autoscalers: autoscalers.unwrap_or_default(),
+        older_policy: older_policy(policy, all.iter().filter_map(|other| other.0.as_ref().ok())),
+        rewriters: known.rewrites.quarrel(),
+    }
+}
+
+fn observation(
+    now: Timestamp,
+    scale: &Scale,
+    pods: &Counted,
+    report: &SignalReport,
+    refused: &Option<String>,
+    known: &Known,
+) -> Observation {
+    let refused = match refused {
+        Some(_) => scale.replicas.saturating_sub(pods.total()),
+        None => 0,
+    };
+    Observation {
+        time_secs: now.as_millisecond() as f64 / 1000.0,
+        replicas: scale.replicas,
+        pods: Pods { unschedulable: pods.pods.unschedulable + refused, ..pods.pods },
+        pod_cpu_request: pods.cpu_request,
+        signals: report.signals,
+        startup_secs: known.startups.p90_secs(),
+    }
+}

@@ -1,0 +1,87 @@
+//! Step 5: writes the telling: status, events, metrics, and one log line for each change.
+
+use jiff::Timestamp;
+use k8s_openapi::api::events::v1::Event;
+use kube::api::{Api, Patch, PatchParams, PostParams};
+use rlscaler_api::{RLReplicaPolicy, RLReplicaPolicyStatus};
+use serde_json::json;
+
+use super::apply::FIELD_MANAGER;
+use super::state::Known;
+use super::status::{Write, must_write};
+use super::telling::{About, Telling, event};
+use crate::call::{call, class, code};
+use crate::context::Context;
+use crate::metrics::ErrorLabels;
+
+/// How urgently a status is to be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Urgency {
+    /// When something of weight changed, or the last write is a while ago.
+    WhenDue,
+    /// In any case: something is about to rest on it.
+    Now,
+}
+
+/// Writes the status if it is due; true when it stands, or need not be written.
+///
+/// The whole status is set by one JSON patch: nobody else writes it, and no version is needed. The `test` on the UID
+/// keeps a policy of the same name that was created anew from inheriting it.
+pub async fn status(
+    ctx: &Context,
+    about: &About,
+    known: &mut Known,
+    before: &RLReplicaPolicyStatus,
+    status: &RLReplicaPolicyStatus,
+    now: Timestamp,
+    urgency: Urgency,
+) -> bool {
+    let since_secs = known.written.as_ref().map_or(f64::MAX, |(_, at)| now.duration_since(*at).as_secs_f64());
+    if urgency == Urgency::WhenDue && must_write(before, status, since_secs) == Write::Later {
+        return true;
+    }
+    let api: Api<RLReplicaPolicy> = Api::namespaced(ctx.client.clone(), &about.namespace);
+    let patch = json!([
+        {"op": "test", "path": "/metadata/uid", "value": about.uid},
+        {"op": "add", "path": "/status", "value": status},
+    ]);
+    let patch = Patch::<()>::Json(serde_json::from_value(patch).expect("a patch of two operations"));
+    let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
+    match call(api.patch_status(&about.name, &params, &patch)).await {
+        Ok(_) => {
+            ctx.metrics.status_writes.inc();
+            known.written = Some((status.clone(), now));
+            true
+        }
+        // Deleted, or deleted and created anew: there is nobody to tell.
+        Err(error) if code(&error) == Some(404) => false,
+        Err(error) => {
+            count_error(ctx, "report", class(&error).as_str());
+            tracing::warn!(policy = about.name, namespace = about.namespace, %error, "the status cannot be written");
+            false
+        }
+    }
+}
+
+/// Creates the events. One that exists was told before a restart.
+pub async fn tell(ctx: &Context, about: &About, tellings: &[Telling], now: Timestamp) {
+    let api: Api<Event> = Api::namespaced(ctx.client.clone(), &about.namespace);
+    for telling in tellings {
+        let Telling { reason, note, .. } = telling;
+        tracing::info!(namespace = about.namespace, policy = about.name, reason, note, "told");
+        let event = event(about, telling, &ctx.instance, now);
+        match call(api.create(&PostParams::default(), &event)).await {
+            Ok(_) => {}
+            Err(error) if code(&error) == Some(409) => {}
+            Err(error) => {
+                count_error(ctx, "report", class(&error).as_str());
+                tracing::warn!(policy = about.name, namespace = about.namespace, %error, "an event cannot be written");
+            }
+        }
+    }
+}
+
+/// Counts a failed step.
+pub fn count_error(ctx: &Context, step: &'static str, class: &'static str) {
+    ctx.metrics.errors.get_or_create(&ErrorLabels { step, class }).inc();
+}

@@ -1,0 +1,193 @@
+//! What is kept of a policy between two ticks, by its UID: gone with the policy, rebuilt after a restart.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::{SignedDuration, Timestamp};
+use rlscaler_api::{Fault, Limits, RLReplicaPolicy, RLReplicaPolicyStatus, Validated, memory, validate};
+use rlscaler_core::{Brain, Memory};
+use rlscaler_signals::HistoryReport;
+use rlscaler_signals::report::SignalName;
+use tokio::task::JoinSet;
+
+use super::conflicts::Rewrites;
+use super::savings::Savings;
+use super::startup::Startups;
+
+/// Things told once and remembered as told; beyond this the oldest memory is worth a repeated event.
+const MAX_TOLD: usize = 64;
+
+/// Between ticks.
+#[derive(Default)]
+pub struct Known {
+    /// `None` before the first tick; the policy as last validated, and its generation.
+    pub validated: Option<(Option<i64>, Validated)>,
+    /// Decides. `None` before the first tick and after a panic.
+    pub brain: Option<Brain>,
+    /// The last memory handed to status, to begin anew with after a panic.
+    pub memory: Option<Memory>,
+    /// True when status had a memory that could not be read.
+    pub memory_lost: bool,
+    /// Start-up times.
+    pub startups: Startups,
+    /// ReplicaSet UID to the UID of its controller.
+    pub replica_sets: BTreeMap<String, String>,
+    /// Changes of the replicas by others.
+    pub rewrites: Rewrites,
+    /// When the next decision is due.
+    pub due: Option<Timestamp>,
+    /// The status last written, and when.
+    pub written: Option<(RLReplicaPolicyStatus, Timestamp)>,
+    /// Replica-hours.
+    pub savings: Option<Savings>,
+    /// The past, as far as sources remember it.
+    pub history: History,
+    /// Ticks at which a signal could not be acted on.
+    pub failures: BTreeMap<SignalName, u64>,
+    /// Hints already told.
+    pub told: BTreeSet<String>,
+}
+
+/// The one-time look at the past.
+#[derive(Default)]
+pub enum History {
+    /// Not asked for yet.
+    #[default]
+    NotAsked,
+    /// Being read in the background.
+    Reading(JoinSet<HistoryReport>),
+    /// Read, with the time of the oldest sample.
+    Read {
+        /// Unix time.
+        since_secs: Option<f64>,
+    },
+    /// It failed; asked again later.
+    Failed {
+        /// When.
+        again: Timestamp,
+    },
+}
+
+impl Known {
+    /// What status said last: what we wrote, or what the object holds when nothing was written yet.
+    #[must_use]
+    pub fn before(&self, policy: &RLReplicaPolicy) -> RLReplicaPolicyStatus {
+        match &self.written {
+            Some((status, _)) => status.clone(),
+            None => policy.status.clone().unwrap_or_default(),
+        }
+    }
+
+    /// The policy's settings, checked once per edit; a brain that is there keeps what it has learnt.
+    ///
+    /// # Errors
+    /// All faults of the spec.
+    pub fn settings(&mut self, policy: &RLReplicaPolicy, limits: Limits) -> Result<Validated, Vec<Fault>> {
+        let generation = policy.metadata.generation;
+        if let Some((seen, validated)) = &self.validated
+            && *seen == generation
+            && generation.is_some()
+        {
+            return Ok(validated.clone());
+        }
+        let validated = validate(&policy.spec, limits)?;
+        if let Some(brain) = &mut self.brain {
+            brain.replace_settings(validated.settings.clone());
+        }
+        self.validated = Some((generation, validated.clone()));
+        Ok(validated)
+    }
+
+    /// The brain: restored from what was remembered where there is none.
+    pub fn brain(&mut self, policy: &RLReplicaPolicy, validated: &Validated) -> &mut Brain {
+        if self.brain.is_none() {
+            let remembered = self.memory.clone().or_else(|| self.stored_memory(policy));
+            let settings = validated.settings.clone();
+            self.brain = Some(match &remembered {
+                Some(memory) => Brain::restore(settings, memory),
+                None => Brain::new(settings),
+            });
+        }
+        self.brain.as_mut().expect("made above")
+    }
+
+    fn stored_memory(&mut self, policy: &RLReplicaPolicy) -> Option<Memory> {
+        let stored = policy.status.as_ref()?.memory.as_ref()?;
+        let memory = memory::from_status(stored);
+        if let Err(fault) = &memory {
+            tracing::warn!(%fault, "the memory in status cannot be read; windows start anew");
+            self.memory_lost = true;
+        }
+        memory.ok()
+    }
+
+    /// Moves on to the next decision on a steady cadence; answers how late this one is. A tick before its time (an
+    /// edited policy) is not late and moves nothing; ticks that were missed are left out.
+    pub fn begin(&mut self, now: Timestamp, interval_secs: f64) -> Option<f64> {
+        let interval =
+            SignedDuration::try_from_secs_f64(interval_secs).unwrap_or(SignedDuration::from_secs(15));
+        let Some(due) = self.due else {
+            self.due = Some(now + interval);
+            return None;
+        };
+        if now < due {
+            // A shorter interval takes effect at once.
+            self.due = Some(due.min(now + interval));
+            return None;
+        }
+        let late_secs = now.duration_since(due).as_secs_f64();
+        let missed = (late_secs / interval_secs).floor();
+        let next =
+            due + SignedDuration::try_from_secs_f64((missed + 1.0) * interval_secs).unwrap_or(interval);
+        self.due = Some(next);
+        Some(late_secs)
+    }
+
+    /// True the first time it is asked about something.
+    pub fn is_news(&mut self, what: String) -> bool {
+        if MAX_TOLD <= self.told.len() {
+            self.told.clear();
+        }
+        self.told.insert(what)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: i64) -> Timestamp {
+        Timestamp::from_millisecond(1_800_000_000_000 + millis).unwrap()
+    }
+
+    #[test]
+    fn decisions_keep_a_steady_cadence_whatever_a_tick_takes() {
+        let mut known = Known::default();
+        assert_eq!(known.begin(at(0), 15.0), None);
+        assert_eq!(known.begin(at(15_200), 15.0), Some(0.2));
+        assert_eq!(known.due, Some(at(30_000)));
+        // An edit in between changes nothing about the next.
+        assert_eq!(known.begin(at(20_000), 15.0), None);
+        assert_eq!(known.due, Some(at(30_000)));
+        // What was missed is not made up for.
+        assert_eq!(known.begin(at(70_000), 15.0), Some(40.0));
+        assert_eq!(known.due, Some(at(75_000)));
+    }
+
+    #[test]
+    fn a_shorter_interval_takes_effect_at_once() {
+        let mut known = Known::default();
+        known.begin(at(0), 300.0);
+        known.begin(at(1_000), 5.0);
+        assert_eq!(known.due, Some(at(6_000)));
+    }
+
+    #[test]
+    fn what_was_told_is_bounded() {
+        let mut known = Known::default();
+        assert!(known.is_news("a".into()) && !known.is_news("a".into()));
+        (0..1000).for_each(|n| {
+            known.is_news(n.to_string());
+        });
+        assert!(known.told.len() <= MAX_TOLD);
+    }
+}
