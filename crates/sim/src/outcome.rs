@@ -61,6 +61,10 @@ pub struct Point {
     pub ready: u32,
     /// Late share of the interval.
     pub late_share: f64,
+    /// Latency at the signal's percentile, request-weighted mean of the interval's ticks, seconds; 0 without requests.
+    pub latency_secs: f64,
+    /// Pods paid for, mean.
+    pub paid: f64,
 }
 
 /// Latencies of a run as a distribution: shares of requests above fixed bounds.

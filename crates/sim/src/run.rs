@@ -86,6 +86,8 @@ struct Interval {
     start_secs: f64,
     offered: f64,
     late: f64,
+    latency: f64,
+    paid_secs: f64,
 }
 
 impl<'a> Tally<'a> {
@@ -126,6 +128,8 @@ impl<'a> Tally<'a> {
         outcome.cost += f64::from(tick.paid) * secs * tick.price / HOUR_SECS;
         self.interval.offered += tick.offered;
         self.interval.late += tick.late;
+        self.interval.latency += tick.latency_secs * tick.offered;
+        self.interval.paid_secs += f64::from(tick.paid) * secs;
         let start_secs = world.time_secs() - secs;
         self.hour.add(start_secs, tick.offered, tick.late);
         self.day.add(start_secs, tick.offered, tick.late);
@@ -145,13 +149,16 @@ impl<'a> Tally<'a> {
         if self.scenario.detail == Detail::Totals {
             return;
         }
-        let Interval { start_secs, offered, late } = self.interval;
+        let Interval { start_secs, offered, late, latency, paid_secs } = self.interval;
+        let per_request = |sum: f64| if 0.0 < offered { sum / offered } else { 0.0 };
         self.outcome.points.push(Point {
             time_secs: start_secs,
             rate: offered / self.scenario.interval_secs,
             wanted: world.fleet().wanted(),
             ready: world.fleet().count().ready,
-            late_share: if 0.0 < offered { (late / offered).min(1.0) } else { 0.0 },
+            late_share: per_request(late).min(1.0),
+            latency_secs: per_request(latency),
+            paid: paid_secs / self.scenario.interval_secs,
         });
     }
 

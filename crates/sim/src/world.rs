@@ -46,6 +46,8 @@ pub struct TickOutcome {
     pub price: f64,
     /// Mean speed of the pods.
     pub speed: f64,
+    /// Latency at the signal's percentile, seconds.
+    pub latency_secs: f64,
     /// The waits; at the exact level, see `histogram`.
     pub waits: Waits,
 }
@@ -59,8 +61,8 @@ pub struct World<'a> {
     queue: Kind,
     recorder: Recorder,
     tick: i64,
-    /// Standard normal value of the latency signal's percentile, for the service time.
-    latency_z: f64,
+    /// The service time at the latency signal's percentile, seconds.
+    service_quantile_secs: f64,
     late_anyway: f64,
     counts: Stream,
 }
@@ -115,7 +117,8 @@ impl<'a> World<'a> {
             queue,
             recorder: Recorder::new(scenario, seed),
             tick,
-            latency_z: normal_quantile(scenario.metrics.latency_percentile),
+            service_quantile_secs: fluid
+                .service_quantile(normal_quantile(scenario.metrics.latency_percentile)),
             late_anyway: fluid.late_without_wait(1.0),
             counts: seed.stream("arrivals"),
         };
@@ -228,12 +231,13 @@ impl<'a> World<'a> {
         outcome.paid = self.fleet.count().paid();
         outcome.price = self.price(from_secs);
         outcome.speed = speed;
-        self.record(&outcome, rate, pods, &trouble);
+        outcome.latency_secs = self.record(&outcome, rate, pods, &trouble);
         self.tick += 1;
         outcome
     }
 
-    fn record(&mut self, outcome: &TickOutcome, rate: f64, pods: f64, trouble: &Trouble) {
+    /// Records what can be seen of the tick; returns its latency.
+    fn record(&mut self, outcome: &TickOutcome, rate: f64, pods: f64, trouble: &Trouble) -> f64 {
         let scenario = self.scenario;
         let profile = &scenario.profile;
         let workers = f64::from(profile.service.workers);
@@ -242,7 +246,7 @@ impl<'a> World<'a> {
             Kind::Fast(queue) => {
                 let mean = rate * scenario.tick_secs;
                 let arrived = draw_count(mean, scenario.dispersion, &mut self.counts);
-                let service_secs = self.fluid.service_quantile(self.latency_z);
+                let service_secs = self.service_quantile_secs;
                 let latency = self.fluid.latency(&outcome.waits, percentile, outcome.speed, service_secs);
                 // While all workers are busy, chance has no say in how busy they are.
                 let chance = if 0.0 < queue.backlog {
@@ -269,6 +273,7 @@ impl<'a> World<'a> {
             pods,
             latency_secs,
         });
+        latency_secs
     }
 
     fn price(&self, time_secs: f64) -> f64 {
@@ -384,7 +389,7 @@ fn draw_count(mean: f64, dispersion: f64, counts: &mut Stream) -> f64 {
         return Poisson::new(mean).map_or(mean, |law| law.sample(counts));
     }
     let normal: f64 = StandardNormal.sample(counts);
-    (mean + (mean * dispersion.max(1.0)).sqrt() * normal).max(0.0).round()
+    (mean + (mean * dispersion.max(1.0)).sqrt() * normal).max(0.0)
 }
 
 /// The standard normal value below which a share `probability` of draws lies, by bisection; asked once per world.

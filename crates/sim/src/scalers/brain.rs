@@ -11,6 +11,7 @@ use crate::run::Scaler;
 pub struct BrainScaler {
     brain: Brain,
     policy: Arc<dyn Policy>,
+    will: Override,
     last: Option<Decision>,
 }
 
@@ -18,7 +19,13 @@ impl BrainScaler {
     /// A brain that has seen nothing.
     #[must_use]
     pub fn new(settings: Settings, policy: Arc<dyn Policy>) -> Self {
-        Self { brain: Brain::new(settings), policy, last: None }
+        Self::with_override(settings, policy, Override::None)
+    }
+
+    /// The same under a person's will, from the first decision to the last.
+    #[must_use]
+    pub fn with_override(settings: Settings, policy: Arc<dyn Policy>, will: Override) -> Self {
+        Self { brain: Brain::new(settings), policy, will, last: None }
     }
 }
 
@@ -28,9 +35,8 @@ impl Scaler for BrainScaler {
     }
 
     fn decide(&mut self, seen: &Seen) -> u32 {
-        let decision = self.brain.decide(self.policy.as_ref(), Override::None, &seen.observation);
-        self.last = Some(decision);
-        decision.replicas()
+        let decision = self.brain.decide(self.policy.as_ref(), self.will, &seen.observation);
+        self.last.insert(decision).replicas()
     }
 
     fn record_scale(&mut self, time_secs: f64, from: u32, to: u32) {

@@ -22,7 +22,7 @@ pub fn hpa_settings() -> Vec<Kind> {
 /// The settings of a kind that a matched-SLA comparison may choose from; only itself where it has none.
 #[must_use]
 pub fn settings_of(kind: Kind) -> Vec<Kind> {
-    const SAFETIES: [f64; 6] = [0.25, 0.5, 1.0, 1.5, 2.0, 3.0];
+    const SAFETIES: [f64; 8] = [0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 8.0];
     const OWN_MAX_SECS: [f64; 3] = [30.0, 120.0, 300.0];
     match kind {
         Kind::Hpa { .. } => hpa_settings(),
