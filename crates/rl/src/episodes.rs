@@ -14,6 +14,7 @@ use rlscaler_core::queue::{self, Service};
 use rlscaler_sim::generators::{self, Shape};
 use rlscaler_sim::seed::{Seed, Stream};
 use rlscaler_sim::trace::Trace;
+use serde::{Deserialize, Serialize};
 
 use crate::life::{Life, REPLICAS_MAX, SLOT_SECS, Stretch, World};
 
@@ -25,9 +26,10 @@ const FIRST_GENERATOR_SEED: u64 = 1_000_000;
 
 /// Ranges that services are drawn from. Pairs are (lowest, highest); those over more than one order of magnitude are
 /// drawn log-uniformly.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub struct EpisodeSettings {
-    /// Slots recorded per episode: 2.5 hours, ten windows that do not overlap.
+    /// Slots recorded per episode: 75 minutes. Many short episodes teach more than few long ones.
     pub slots: usize,
     /// Share of episodes from a real trace.
     pub real_share: f64,
@@ -56,7 +58,7 @@ pub struct EpisodeSettings {
 impl Default for EpisodeSettings {
     fn default() -> Self {
         Self {
-            slots: 600,
+            slots: 300,
             real_share: 0.45,
             cold_share: 0.1,
             startup_secs: (10.0, 300.0),

@@ -5,6 +5,7 @@
 
 pub mod actor_critic;
 pub mod builtin;
+pub mod checkpoint;
 pub mod choosing;
 pub mod episodes;
 pub mod head;
@@ -16,6 +17,7 @@ pub mod network;
 pub mod optimiser;
 pub mod pathwise;
 pub mod tensors;
+pub mod training;
 pub mod weights;
 
 pub use builtin::builtin;

@@ -160,7 +160,7 @@ pub fn read(weights: &[u8], manifest: &[u8], schema: Schema) -> Result<(Weights,
 pub fn write(weights: &Weights) -> Vec<u8> {
     let shapes = layout(weights.features());
     let views =
-        shapes.iter().zip(weights.values()).map(|(shape, values)| (shape.name, F32View { shape, values }));
+        shapes.iter().zip(weights.values()).map(|(shape, values)| (shape.name, F32View::new(shape, values)));
     safetensors::serialize(views, None).expect("shapes and lengths agree by construction of Weights")
 }
 
@@ -182,7 +182,7 @@ fn read_manifest(bytes: &[u8]) -> Result<Manifest, ModelFault> {
     Ok(manifest)
 }
 
-fn parse(bytes: &[u8]) -> Result<SafeTensors<'_>, ModelFault> {
+pub(crate) fn parse(bytes: &[u8]) -> Result<SafeTensors<'_>, ModelFault> {
     if WEIGHTS_BYTES_MAX < bytes.len() {
         return Err(ModelFault::WeightsTooLarge { bytes: bytes.len() });
     }
@@ -200,9 +200,18 @@ fn parse(bytes: &[u8]) -> Result<SafeTensors<'_>, ModelFault> {
     })
 }
 
-fn read_tensor(tensors: &SafeTensors<'_>, shape: &TensorShape) -> Result<Vec<f32>, ModelFault> {
+pub(crate) fn read_tensor(tensors: &SafeTensors<'_>, shape: &TensorShape) -> Result<Vec<f32>, ModelFault> {
+    read_named(tensors, shape.name, shape)
+}
+
+/// The tensor of this name in the file, which is to have the shape of that name in the layout.
+pub(crate) fn read_named(
+    tensors: &SafeTensors<'_>,
+    name_in_file: &str,
+    shape: &TensorShape,
+) -> Result<Vec<f32>, ModelFault> {
     let name = shape.name;
-    let Ok(view) = tensors.tensor(name) else {
+    let Ok(view) = tensors.tensor(name_in_file) else {
         return Err(ModelFault::MissingTensor { name });
     };
     if view.dtype() != Dtype::F32 {
@@ -227,9 +236,16 @@ fn printable(text: &str) -> String {
 }
 
 /// A tensor as the safetensors writer wants to see it.
-struct F32View<'a> {
+pub(crate) struct F32View<'a> {
     shape: &'a TensorShape,
     values: &'a [f32],
+}
+
+impl<'a> F32View<'a> {
+    /// `values` has as many numbers as `shape` says.
+    pub(crate) fn new(shape: &'a TensorShape, values: &'a [f32]) -> Self {
+        Self { shape, values }
+    }
 }
 
 impl View for F32View<'_> {

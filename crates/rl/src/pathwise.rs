@@ -14,6 +14,7 @@ use rand::RngExt;
 use rayon::prelude::*;
 use rlscaler_sim::seed::{Seed, Stream};
 use rlscaler_sim::window::{self, Cost, Scratch, Window};
+use serde::{Deserialize, Serialize};
 
 use crate::actor_critic::log_price;
 use crate::episodes::Episode;
@@ -24,7 +25,8 @@ use crate::tensors::Tensors;
 use crate::weights::{RANGE_HIGH, RANGE_LOW, Weights, layout};
 
 /// How to learn. Every default is the one the shipped recipe uses.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub struct PathwiseSettings {
     /// Windows per update. 192: the gradient's noise falls no further in wall time beyond it.
     pub batch: usize,
@@ -140,33 +142,58 @@ pub fn update(
 ) -> Result<UpdateReport> {
     let number = learner.adam.updates;
     let draws = draw_windows(settings, episodes, &mut seed.stream(&format!("update {number}")));
-    let tensors = Tensors::new(&learner.weights)?;
-    let inputs = Inputs::gather(&draws, settings.window_slots(), learner.weights.features())?;
-
-    let log_multipliers = tensors.log_multipliers(&inputs.features, &inputs.ramps)?;
-    let g: Vec<f32> = log_multipliers.to_vec1()?;
     let softness = settings.softness(number);
-    let outcomes: Vec<Outcome> = draws
-        .par_iter()
-        .zip(g.par_chunks_exact(settings.window_slots()))
-        .map(|(draw, g)| follow(settings, softness, draw, g))
-        .collect();
+    let lessons = draws
+        .par_chunks(CHUNK)
+        .map(|chunk| lesson(&learner.weights, settings, softness, chunk))
+        .collect::<Result<Vec<_>>>()?;
 
-    let scale = 1.0 / draws.len() as f64;
-    let pulls: Vec<f32> =
-        outcomes.iter().flat_map(|outcome| outcome.gradient.iter().map(|g| (g * scale) as f32)).collect();
-    let pulls = Tensor::from_vec(pulls, g.len(), &Device::Cpu)?;
-    let targets: Vec<f32> = outcomes.iter().map(|outcome| outcome.loss as f32).collect();
-    let misses = (tensors.values(&inputs.critic)? - Tensor::from_vec(targets, draws.len(), &Device::Cpu)?)?;
-    let critic_loss = misses.sqr()?.mean_all()?;
-    let surrogate = ((log_multipliers * pulls)?.sum_all()? + &critic_loss)?;
-
-    let mut gradients = tensors.gradients(&surrogate.backward()?)?;
+    let mut gradients: Vec<Vec<f32>> = learner.weights.values().iter().map(|v| vec![0.0; v.len()]).collect();
+    for lesson in &lessons {
+        let pairs = gradients.iter_mut().flatten().zip(lesson.gradients.iter().flatten());
+        pairs.for_each(|(sum, gradient)| *sum += gradient);
+    }
     let critic = layout(learner.weights.features()).partition_point(|shape| shape.name < "critic");
     let gradient_norm = clip(&mut gradients[..critic], settings.gradient_norm_max);
     clip(&mut gradients[critic..], settings.gradient_norm_max);
     learner.adam.step(&settings.adam(), learner.weights.values_mut(), &gradients);
-    Ok(report(number, &outcomes, f64::from(critic_loss.to_scalar::<f32>()?).sqrt(), gradient_norm))
+    Ok(report(number, &lessons, gradient_norm))
+}
+
+/// Windows that go through the networks together: their activations fit into a core's cache.
+const CHUNK: usize = 16;
+
+/// What some windows taught.
+struct Lesson {
+    outcomes: Vec<Outcome>,
+    gradients: Vec<Vec<f32>>,
+    critic_squares: f64,
+}
+
+/// Windows through the actor, the queue and back; the critic learns the loss the actor made beside it.
+fn lesson(
+    weights: &Weights,
+    settings: &PathwiseSettings,
+    softness: f64,
+    draws: &[Draw<'_>],
+) -> Result<Lesson> {
+    let tensors = Tensors::new(weights)?;
+    let inputs = Inputs::gather(draws, settings.window_slots(), weights.features())?;
+    let log_multipliers = tensors.log_multipliers(&inputs.features, &inputs.ramps)?;
+    let g: Vec<f32> = log_multipliers.to_vec1()?;
+    let windows = draws.iter().zip(g.chunks_exact(settings.window_slots()));
+    let outcomes: Vec<Outcome> = windows.map(|(draw, g)| follow(settings, softness, draw, g)).collect();
+
+    let pulls: Vec<f32> =
+        outcomes.iter().flat_map(|outcome| outcome.gradient.iter().map(|&g| g as f32)).collect();
+    let pulls = Tensor::from_vec(pulls, g.len(), &Device::Cpu)?;
+    let targets: Vec<f32> = outcomes.iter().map(|outcome| outcome.loss as f32).collect();
+    let misses = (tensors.values(&inputs.critic)? - Tensor::from_vec(targets, draws.len(), &Device::Cpu)?)?;
+    let critic_squares = misses.sqr()?.sum_all()?;
+    let per_window = 1.0 / settings.batch as f64;
+    let surrogate = (((log_multipliers * pulls)?.sum_all()? + &critic_squares)? * per_window)?;
+    let gradients = tensors.gradients(&surrogate.backward()?)?;
+    Ok(Lesson { outcomes, gradients, critic_squares: critic_squares.to_scalar::<f32>()?.into() })
 }
 
 /// One window to learn from.
@@ -281,10 +308,11 @@ fn mean_need(need: &[f32]) -> f64 {
     (sum / need.len() as f64).max(1.0)
 }
 
-fn report(update: u64, outcomes: &[Outcome], critic_error: f64, gradient_norm: f64) -> UpdateReport {
-    let mut report = UpdateReport { update, critic_error, gradient_norm, ..UpdateReport::default() };
-    let weight = 1.0 / outcomes.len() as f64;
-    for outcome in outcomes {
+fn report(update: u64, lessons: &[Lesson], gradient_norm: f64) -> UpdateReport {
+    let mut report = UpdateReport { update, gradient_norm, ..UpdateReport::default() };
+    let windows: usize = lessons.iter().map(|lesson| lesson.outcomes.len()).sum();
+    let weight = 1.0 / windows as f64;
+    for outcome in lessons.iter().flat_map(|lesson| &lesson.outcomes) {
         report.loss += weight * outcome.loss;
         report.planner_loss += weight * outcome.planner_loss;
         report.late_share += weight * outcome.cost.late_share;
@@ -292,6 +320,7 @@ fn report(update: u64, outcomes: &[Outcome], critic_error: f64, gradient_norm: f
         report.replicas += weight * outcome.cost.replicas / outcome.need;
         report.planner_replicas += weight * outcome.planner_cost.replicas / outcome.need;
     }
+    report.critic_error = (weight * lessons.iter().map(|lesson| lesson.critic_squares).sum::<f64>()).sqrt();
     report
 }
 

@@ -38,7 +38,7 @@ fn constant_loads(planner: f32, episodes: usize) -> Vec<Episode> {
 }
 
 fn small() -> PathwiseSettings {
-    PathwiseSettings { batch: 32, updates: 150, learning_rate: 1e-2, ..PathwiseSettings::default() }
+    PathwiseSettings { batch: 16, updates: 80, learning_rate: 2e-2, ..PathwiseSettings::default() }
 }
 
 fn learn(settings: &PathwiseSettings, episodes: &[Episode], seed: Seed) -> (Learner, Vec<UpdateReport>) {
