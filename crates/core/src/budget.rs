@@ -32,8 +32,8 @@ pub const PRICE_MAX: f64 = 1500.0;
 const BUCKET_SECS: f64 = 300.0;
 /// Buckets kept: 6 hours.
 pub const MAX_BUCKETS: usize = 72;
-/// Buckets of the short burn rate: 1 hour.
-const SHORT_BUCKETS: i64 = 12;
+/// Buckets of the two burn rates: 1 hour and 6 hours.
+const WINDOWS_BUCKETS: [i64; 2] = [12, MAX_BUCKETS as i64];
 /// Memory of the mean price of a replica-hour.
 const PRICE_MEMORY_SECS: f64 = 7.0 * 86_400.0;
 
@@ -69,13 +69,17 @@ pub struct Spent {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Budget {
     memory: BudgetMemory,
+    /// Late and offered requests of the buckets before the last one, over 1 h and over 6 h.
+    before: [(f64, f64); 2],
 }
 
 impl Budget {
     /// As it was.
     #[must_use]
     pub fn restore(memory: &BudgetMemory) -> Self {
-        Self { memory: memory.clone() }
+        let mut restored = Self { memory: memory.clone(), before: [(0.0, 0.0); 2] };
+        restored.sum_up();
+        restored
     }
 
     /// What must survive.
@@ -104,7 +108,18 @@ impl Budget {
             _ => {
                 memory.buckets.retain(|bucket| index < bucket.index + MAX_BUCKETS as i64);
                 memory.buckets.push(BudgetBucket { index, late, offered });
+                self.sum_up();
             }
+        }
+    }
+
+    /// Sums up what no longer changes, so that a report costs nothing.
+    fn sum_up(&mut self) {
+        let Some((last, earlier)) = self.memory.buckets.split_last() else { return };
+        for (sum, buckets) in self.before.iter_mut().zip(WINDOWS_BUCKETS) {
+            let within = earlier.iter().filter(|bucket| last.index < bucket.index + buckets);
+            *sum = within
+                .fold((0.0, 0.0), |(late, offered), bucket| (late + bucket.late, offered + bucket.offered));
         }
     }
 
@@ -150,8 +165,8 @@ impl Budget {
         BudgetReport {
             sla: settings.objective.sla,
             remaining_ratio: self.remaining(settings),
-            burn_1h: self.burn(settings, SHORT_BUCKETS),
-            burn_6h: self.burn(settings, MAX_BUCKETS as i64),
+            burn_1h: self.burn(settings, 0),
+            burn_6h: self.burn(settings, 1),
             lateness_price: self.lateness_price(settings, price),
         }
     }
@@ -167,11 +182,10 @@ impl Budget {
         1.0 - memory.late / (settings.allowed_late() * period)
     }
 
-    fn burn(&self, settings: &Settings, buckets: i64) -> f64 {
+    fn burn(&self, settings: &Settings, window: usize) -> f64 {
         let Some(last) = self.memory.buckets.last() else { return 0.0 };
-        let recent = self.memory.buckets.iter().filter(|bucket| last.index < bucket.index + buckets);
-        let (late, offered) =
-            recent.fold((0.0, 0.0), |(late, offered), bucket| (late + bucket.late, offered + bucket.offered));
-        if offered <= 0.0 { 0.0 } else { late / offered / settings.allowed_late() }
+        let (late, offered) = self.before[window];
+        let offered = offered + last.offered;
+        if offered <= 0.0 { 0.0 } else { (late + last.late) / offered / settings.allowed_late() }
     }
 }

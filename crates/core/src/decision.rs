@@ -5,7 +5,7 @@ use crate::budget::BudgetReport;
 use crate::reason::{Driver, Reason, Role};
 
 /// Most reasons one decision carries; more than can speak at once. Further ones are dropped.
-pub const MAX_REASONS: usize = 20;
+pub const MAX_REASONS: usize = 16;
 
 /// Reasons in the order in which they spoke, without allocation.
 #[derive(Debug, Clone, Copy, PartialEq)]

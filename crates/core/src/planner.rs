@@ -29,7 +29,7 @@ pub struct Demand {
     pub forecast: Forecast,
     /// Requests (or core-seconds) estimated to wait.
     pub backlog: f64,
-    /// CPU used over requested, where the load is taken from CPU.
+    /// CPU used over requested, where the load is taken from CPU and latency is not comfortable.
     pub saturation: Option<f64>,
     /// The learnt factor on the load.
     pub scale: f64,

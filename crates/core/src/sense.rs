@@ -94,6 +94,7 @@ pub fn sense(
     let sudden_zero = is_sudden_zero(settings, now_secs, raw, cores, usual, others_lost.is_some(), memory);
     let read = raw.filter(|_| !sudden_zero).map(|value| Load { value, by_cpu: !settings.declared.qps });
     let load = read.or_else(|| {
+        // What CPU tells of the requests: good enough to see that there are many more, not for a forecast.
         let (slope, idle) = estimator.cores_per_load().filter(|_| settings.declared.qps)?;
         let busy = cores.filter(|&cores| ZERO < cores)? - idle * ready;
         Some(Load { value: busy.max(0.0) / slope, by_cpu: true })

@@ -13,6 +13,9 @@ use crate::sense::{Load, Senses};
 /// Seconds of backlog a service can hold before its callers give up.
 const BACKLOG_SECS: f64 = 10.0;
 
+/// CPU is a rough measure of requests: it must show this much more than the level that is carried.
+const CLEARLY_MORE: f64 = 1.25;
+
 /// What is expected, and what the planner makes of it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Outlook {
@@ -25,18 +28,18 @@ pub(super) struct Outlook {
 impl Brain {
     /// History and capacity.
     pub(super) fn learn(&mut self, seen: &Observation, tick: &Tick, senses: &Senses) {
-        match senses.load {
+        // Another source for one tick is neither a trend nor a miss of the forecast: the last level is carried.
+        let own = senses.load.filter(|load| load.by_cpu != self.settings.declared.qps);
+        match own {
             Some(load) => self.forecaster.observe(tick.slot, load.value),
             None => self.forecaster.pass(tick.slot),
         }
         let pods = seen.pods;
-        // A load told by CPU teaches nothing about what CPU a load costs.
-        let told_apart = self.settings.declared.qps && senses.load.is_some_and(|load| !load.by_cpu);
         let sample = PodSample {
             now_secs: tick.now_secs,
             step_secs: tick.step_secs,
-            load: senses.load.map(|load| load.value),
-            cores: senses.cores.filter(|_| told_apart),
+            load: own.map(|load| load.value),
+            cores: senses.cores.filter(|_| self.settings.declared.qps),
             pod_cpu_request: seen.pod_cpu_request,
             latency_ratio: senses.latency_ratio,
             late_share: senses.late_share,
@@ -72,10 +75,12 @@ impl Brain {
 
     /// Demand at the horizon, and n0.
     pub(super) fn look_ahead(&self, seen: &Observation, senses: &Senses) -> Outlook {
+        let uncomfortable = senses.latency_ratio.is_none_or(|ratio| planner::COMFORT < ratio);
+        let by_cpu = senses.load.filter(|load| load.by_cpu);
         let demand = Demand {
-            forecast: self.forecaster.forecast(),
+            forecast: self.forecast_with(by_cpu.filter(|_| self.settings.declared.qps)),
             backlog: self.backlog,
-            saturation: senses.utilization.filter(|_| senses.load.is_some_and(|load| load.by_cpu)),
+            saturation: senses.utilization.filter(|_| by_cpu.is_some() && uncomfortable),
             scale: self.estimator.scale(),
         };
         let capacity = self.estimator.capacity(&self.settings, seen.pod_cpu_request);
@@ -83,6 +88,18 @@ impl Brain {
             .filter(|_| senses.load.is_some())
             .map(|capacity| (capacity, planner::plan(&self.settings, &capacity, &demand)));
         Outlook { demand, planned, load: senses.load }
+    }
+
+    /// The forecast; where the rate is lost, CPU may show that the load is well above the level that is carried.
+    fn forecast_with(&self, by_cpu: Option<Load>) -> Forecast {
+        let forecast = self.forecaster.forecast();
+        match by_cpu {
+            Some(Load { value, .. }) if CLEARLY_MORE * forecast.level < value => {
+                Forecast { level: value, trend: value, seasonal: value, ..forecast }
+            }
+            Some(_) => Forecast { trend: forecast.level, seasonal: forecast.level, ..forecast },
+            None => forecast,
+        }
     }
 
     /// The error budget, and the price of a replica-hour.

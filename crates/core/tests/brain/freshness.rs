@@ -78,6 +78,22 @@ fn a_missing_rate_lets_latency_scale_up() {
 }
 
 #[test]
+fn one_missing_sample_changes_nothing() {
+    let mut service = Service::new(settings(), 9);
+    service.run_spoiled(1_800.0, 640.0, |seen| seen.signals.cpu = fresh(8.8));
+    let before = service.replicas;
+    for tick in 0..100 {
+        let decision = service.tick(640.0, |seen| {
+            seen.signals.cpu = fresh(0.99 * f64::from(before));
+            if tick % 10 == 0 {
+                seen.signals.qps = Signal::Missing;
+            }
+        });
+        assert_eq!(decision.replicas(), before, "{:?}", decision.reasons());
+    }
+}
+
+#[test]
 fn a_missing_rate_lets_cpu_scale_up() {
     let mut service = Service::new(settings(), 4);
     service.run(600.0, 240.0);
