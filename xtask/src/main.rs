@@ -15,6 +15,8 @@ enum Task {
     /// A real Kubernetes control plane on this machine.
     #[command(subcommand)]
     Cluster(xtask::cluster::command::Action),
+    /// The CRD, its template in the chart and the reference page, from the Rust types.
+    Codegen(xtask::codegen::Arguments),
     /// The same service twice on the same traffic: one under an RLReplicaPolicy, one under a stock HPA.
     Demo(xtask::demo::Arguments),
     /// Everything CI runs: format, generated files, lint, and all tests, on a real control plane where it takes one.
@@ -35,6 +37,7 @@ fn main() -> std::process::ExitCode {
 fn run(task: Task) -> anyhow::Result<()> {
     match task {
         Task::Cluster(action) => xtask::cluster::command::run(&action),
+        Task::Codegen(arguments) => xtask::codegen::run(&arguments),
         Task::Demo(arguments) => xtask::demo::run(&arguments),
         Task::Test => xtask::test::run(),
     }

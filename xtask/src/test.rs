@@ -34,6 +34,7 @@ pub fn run() -> Result<()> {
     let began = Instant::now();
     let mut finished = Vec::new();
     let root = crate::tools::repository_root();
+    crate::codegen::check().context("generated files")?;
     crate::tools::build_all(root).context("building the programs of the local cluster")?;
     for step in STEPS {
         eprintln!("xtask test: {}: {} {}", step.name, step.program, step.arguments.join(" "));

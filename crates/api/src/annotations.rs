@@ -30,3 +30,19 @@ pub const ALL: [&str; 8] = [
     ALLOW_OUT_OF_BOUNDS,
     IGNORE_CONFLICTS,
 ];
+
+/// What each takes and does, for the reference page.
+pub const MEANINGS: [(&str, &str, &str); 8] = [
+    (
+        PAUSE,
+        "`true`, `false`",
+        "`true` leaves the target as it is. `false` is an explicit \"automatic\" and outranks a paused `spec.override`.",
+    ),
+    (REPLICAS, "0..100000", "Pin: exactly this many replicas, also while every source of signals is down."),
+    (PAUSE_SCALE_DOWN, "`true`, `false`", "`true`: never down."),
+    (PAUSE_SCALE_UP, "`true`, `false`", "`true`: never up."),
+    (OVERRIDE_REASON, "text", "Why; shown in status and events, cut to 256 characters."),
+    (OVERRIDE_UNTIL, "RFC 3339", "The override of the annotations ends then by itself."),
+    (ALLOW_OUT_OF_BOUNDS, "`true`, `false`", "`true`: a pin may leave minReplicas..maxReplicas."),
+    (IGNORE_CONFLICTS, "`true`", "Scale although another autoscaler has the same target. For experts."),
+];

@@ -3,10 +3,10 @@
 
 /// An enum whose variants are written as they are spelled.
 macro_rules! names {
-    ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident,)* }) => {
+    ($(#[$doc:meta])* $name:ident { $(#[doc = $meaning:literal] $variant:ident,)* }) => {
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum $name { $($(#[$variant_doc])* $variant,)* }
+        pub enum $name { $(#[doc = $meaning] $variant,)* }
 
         impl $name {
             /// All of them, in the order in which they are listed.
@@ -16,6 +16,12 @@ macro_rules! names {
             #[must_use]
             pub fn as_str(self) -> &'static str {
                 match self { $($name::$variant => stringify!($variant),)* }
+            }
+
+            /// What it says, for the reference page.
+            #[must_use]
+            pub fn meaning(self) -> &'static str {
+                match self { $($name::$variant => $meaning,)* }.trim_ascii()
             }
         }
 

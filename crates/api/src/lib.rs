@@ -11,6 +11,7 @@ pub mod limits;
 pub mod memory;
 pub mod overrides;
 pub mod policy;
+pub mod reference;
 pub mod scalar;
 pub mod status;
 pub mod validate;

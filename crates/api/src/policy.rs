@@ -165,6 +165,7 @@ pub struct ScaleTargetRef {
 
 /// Whether decisions are carried out.
 #[derive(JsonSchema, Serialize, Deserialize, Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[schemars(transform = crate::crd::described_by_its_field)]
 pub enum Mode {
     /// Decides and reports, never writes.
     #[default]
@@ -299,6 +300,7 @@ pub struct OverrideSpec {
 
 /// Kinds of override.
 #[derive(JsonSchema, Serialize, Deserialize, Debug, Clone, Copy, PartialEq, Eq)]
+#[schemars(transform = crate::crd::described_by_its_field)]
 pub enum OverrideMode {
     /// Exactly this many replicas, whatever the signals say.
     Pin,

@@ -60,6 +60,7 @@ pub struct ScalingPolicy {
 
 /// Unit of a scaling policy's value.
 #[derive(JsonSchema, Serialize, Deserialize, Debug, Clone, Copy, PartialEq, Eq)]
+#[schemars(transform = crate::crd::described_by_its_field)]
 pub enum PolicyType {
     /// Replicas.
     Pods,
@@ -69,6 +70,7 @@ pub enum PolicyType {
 
 /// Which of several scaling policies of one direction counts.
 #[derive(JsonSchema, Serialize, Deserialize, Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[schemars(transform = crate::crd::described_by_its_field)]
 pub enum SelectPolicy {
     /// The one that allows the larger change.
     #[default]

@@ -166,6 +166,7 @@ pub struct CpuNone {}
 
 /// Unit of a latency.
 #[derive(JsonSchema, Serialize, Deserialize, Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[schemars(transform = crate::crd::described_by_its_field)]
 pub enum LatencyUnit {
     /// Seconds, as Prometheus recommends.
     #[default]
@@ -176,6 +177,7 @@ pub enum LatencyUnit {
 
 /// What an empty answer means.
 #[derive(JsonSchema, Serialize, Deserialize, Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[schemars(transform = crate::crd::described_by_its_field)]
 pub enum OnEmpty {
     /// The signal is missing: nothing scales down.
     #[default]
