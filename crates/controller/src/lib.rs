@@ -5,6 +5,8 @@
 
 pub mod call;
 pub mod context;
+#[cfg(test)]
+mod fake;
 pub mod lease;
 pub mod metrics;
 pub mod models;

@@ -130,7 +130,7 @@ impl Tick<'_> {
     async fn scale(&self, validated: &Validated, will: &Resolved, observed: Observed, known: &mut Known) {
         let Self { ctx, policy, .. } = *self;
         let Observed { resource, mut seen, request } = observed;
-        decide::recall(&ctx.signals, policy, validated, &request, known, self.now).await; // reads
+        decide::recall(&ctx.signals, policy, validated, (&request, &seen.observation), known, self.now).await; // reads
         let model = ctx.models.choose(validated.model.as_deref());
         let by = news::written_by(policy, will);
         let before = known.before(policy);
@@ -314,3 +314,7 @@ impl Tick<'_> {
         Action::requeue(pause.max(MIN_PAUSE))
     }
 }
+
+#[cfg(test)]
+#[path = "replica/tick_tests.rs"]
+mod tests;

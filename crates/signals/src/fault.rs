@@ -255,6 +255,16 @@ impl ReadFault {
         }
     }
 
+    /// True when only an edit of the policy helps (or of who may use a source), whatever the source does.
+    #[must_use]
+    pub fn is_of_policy(&self) -> bool {
+        match self {
+            Self::UnknownSource { .. } | Self::NotAllowed { .. } | Self::BadQuery { .. } => true,
+            Self::Freshness(cause) => cause.is_of_policy(),
+            _ => false,
+        }
+    }
+
     /// `Missing` when there is no number, `Invalid` when there is one that cannot be used.
     #[must_use]
     pub fn state(&self) -> State {

@@ -51,6 +51,7 @@ fn detail(name: SignalName, signal: Signal) -> Option<SignalDetail> {
         state,
         why: None,
         fault: None,
+        is_misconfigured: false,
     })
 }
 

@@ -211,6 +211,7 @@ impl Outcome {
             state,
             why,
             fault,
+            is_misconfigured: self.read.as_ref().is_err_and(ReadFault::is_of_policy),
         };
         (signal, detail)
     }

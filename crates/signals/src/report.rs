@@ -130,6 +130,8 @@ pub struct SignalDetail {
     pub why: Option<String>,
     /// Class of the fault behind `why`; `None` when nothing failed.
     pub fault: Option<FaultClass>,
+    /// The policy asks for what cannot be had: an unknown or forbidden source, or a query that is no PromQL.
+    pub is_misconfigured: bool,
 }
 
 /// Something a person should look at. Nothing is corrected on its account.

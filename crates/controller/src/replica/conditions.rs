@@ -78,7 +78,7 @@ pub struct Facts<'a> {
 #[must_use]
 pub fn findings(facts: &Facts<'_>) -> Vec<Finding> {
     vec![
-        ready(facts.notes),
+        ready(&facts.seen.report, facts.notes),
         active(facts.seen, facts.decision),
         limited(facts.seen, facts.decision),
         paused(facts.will, facts.settings.mode),
@@ -114,7 +114,14 @@ pub fn able(settings: &Settings, decision: &Decision) -> Finding {
     }
 }
 
-fn ready(notes: &[Fault]) -> Finding {
+fn ready(report: &SignalReport, notes: &[Fault]) -> Finding {
+    let misconfigured = report.details.iter().filter(|detail| detail.is_misconfigured);
+    let faults: Vec<String> = misconfigured
+        .map(|detail| format!("signal {}: {}", detail.name, detail.why.as_deref().unwrap_or("cannot be had")))
+        .collect();
+    if !faults.is_empty() {
+        return finding(Kind::Ready, Holds::No, Why::InvalidPolicy, faults.join("; "));
+    }
     let mut message = "the policy is valid and its target exists".to_owned();
     if !notes.is_empty() {
         message = format!("{message}; note: {}", Faults(notes));

@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use rlscaler_api::overrides::Resolved;
 use rlscaler_api::{RLReplicaPolicy, Validated};
-use rlscaler_core::{Brain, Decision, PlannerOnly, Policy};
+use rlscaler_core::{Brain, Decision, Observation, PlannerOnly, Policy};
 use rlscaler_signals::{HistoryReport, HistoryWindow, ReadSignals, SignalRequest};
 use tokio::task::JoinSet;
 
@@ -37,7 +37,7 @@ pub fn decide(
         Chosen::Loaded(loaded) => loaded.policy.as_ref(),
         Chosen::NotFound(_) | Chosen::Unusable(_) => &PlannerOnly,
     };
-    known.brain(policy, validated).decide(driver, will.will, &seen.observation)
+    known.brain(policy, validated, &seen.observation).decide(driver, will.will, &seen.observation)
 }
 
 /// Takes up what is known of the past: asks for it at the first tick, waits a moment, and looks again at later ones.
@@ -45,10 +45,11 @@ pub async fn recall(
     signals: &Arc<dyn ReadSignals>,
     policy: &RLReplicaPolicy,
     validated: &Validated,
-    request: &SignalRequest,
+    asked: (&SignalRequest, &Observation),
     known: &mut Known,
     now: Timestamp,
 ) {
+    let (request, seen) = asked;
     let mut reading = match std::mem::take(&mut known.history) {
         History::NotAsked => ask(signals, validated, request, now),
         History::Failed { again } if again <= now => ask(signals, validated, request, now),
@@ -63,7 +64,7 @@ pub async fn recall(
     let joined = tokio::time::timeout(Duration::from_secs_f64(wait_secs), reading.join_next()).await;
     known.history = match joined {
         Err(_) => History::Reading(reading),
-        Ok(Some(Ok(report))) => take_up(policy, validated, report, known, now),
+        Ok(Some(Ok(report))) => take_up(policy, validated, report, seen, known, now),
         // The reader panicked or was stopped: go on without the past.
         Ok(Some(Err(_)) | None) => History::Failed { again: now + SignedDuration::from_secs(RETRY_SECS) },
     };
@@ -90,6 +91,7 @@ fn take_up(
     policy: &RLReplicaPolicy,
     validated: &Validated,
     report: HistoryReport,
+    seen: &Observation,
     known: &mut Known,
     now: Timestamp,
 ) -> History {
@@ -105,7 +107,7 @@ fn take_up(
     if let Some(brain) = &known.brain {
         known.brain = Some(Brain::restore(validated.settings.clone(), &brain.memory()));
     }
-    known.brain(policy, validated).backfill(&history);
+    known.brain(policy, validated, seen).backfill(&history);
     History::Read { since_secs }
 }
 

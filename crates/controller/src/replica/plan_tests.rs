@@ -1,1 +1,1 @@
-
+//! What is planned and told, case by case.

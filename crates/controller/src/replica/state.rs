@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 use rlscaler_api::{Fault, Limits, RLReplicaPolicy, RLReplicaPolicyStatus, Validated, memory, validate};
-use rlscaler_core::{Brain, Memory};
+use rlscaler_core::memory::Recommendation;
+use rlscaler_core::{Brain, Memory, Observation};
 use rlscaler_signals::HistoryReport;
 use rlscaler_signals::report::SignalName;
 use tokio::task::JoinSet;
@@ -98,12 +99,25 @@ impl Known {
     }
 
     /// The brain: restored from what was remembered where there is none.
-    pub fn brain(&mut self, policy: &RLReplicaPolicy, validated: &Validated) -> &mut Brain {
+    ///
+    /// Status may be up to a minute old, so what was answered just before a restart may be missing from it. The present
+    /// count is taken as answered now, as the HPA does when it starts: no window is shorter for a restart.
+    pub fn brain(
+        &mut self,
+        policy: &RLReplicaPolicy,
+        validated: &Validated,
+        seen: &Observation,
+    ) -> &mut Brain {
         if self.brain.is_none() {
             let remembered = self.memory.clone().or_else(|| self.stored_memory(policy));
             let settings = validated.settings.clone();
-            self.brain = Some(match &remembered {
-                Some(memory) => Brain::restore(settings, memory),
+            self.brain = Some(match remembered {
+                Some(mut memory) => {
+                    let (time_secs, replicas) = (seen.time_secs, seen.replicas);
+                    let present = Recommendation { time_secs, low: replicas, high: replicas };
+                    memory.scaling.recommendations.push(present);
+                    Brain::restore(settings, &memory)
+                }
                 None => Brain::new(settings),
             });
         }
