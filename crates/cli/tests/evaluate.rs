@@ -1,0 +1,166 @@
+//! `rlscaler evaluate` and `simulate` as people run them: the same question gives the same bytes, and what cannot be
+//! used is named.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+/// A suite of some seconds.
+const TINY: &str = "version = 1\nname = \"tiny\"\nsla_percent = 99\nseeds = 2\n\
+                    scalers = [\"hpa:60\", \"hpa:tuned\", \"planner\", \"rl\", \"clairvoyant\"]\n\
+                    [[cases]]\ntraces = [\"gen:markov:9101\", \"azure_llm_2023\"]\nprofiles = [\"web\"]\nhours = 0.5\n";
+
+fn rlscaler(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_rlscaler")).args(arguments).output().unwrap()
+}
+
+fn stdout(arguments: &[&str]) -> String {
+    let output = rlscaler(arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// A file of this test's own.
+fn file(name: &str, text: &str) -> String {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::write(&path, text).unwrap();
+    path.display().to_string()
+}
+
+fn example(name: &str) -> String {
+    format!("{}/../../examples/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+#[test]
+fn the_same_suite_gives_the_same_bytes_on_any_number_of_threads() {
+    let suite = file("tiny.toml", TINY);
+    for format in ["json", "html", "table"] {
+        let run = |threads: &str| {
+            stdout(&["evaluate", "--suite", &suite, "--format", format, "--threads", threads])
+        };
+        let first = run("1");
+        assert!(first == run("1"), "{format}: two runs differ");
+        assert!(first == run("2"), "{format}: two threads give something else");
+    }
+    let other = stdout(&["evaluate", "--suite", &suite, "--format", "json", "--first-seed", "3"]);
+    assert_ne!(other, stdout(&["evaluate", "--suite", &suite, "--format", "json"]), "the seed does nothing");
+}
+
+#[test]
+fn every_cell_of_the_json_has_what_a_judge_needs() {
+    let suite = file("tiny-json.toml", TINY);
+    let text = stdout(&["evaluate", "--suite", &suite, "--format", "json"]);
+    let report: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(report["schema"], "rlscaler.io/evaluate/v1");
+    let cells = report["cells"].as_array().unwrap();
+    assert_eq!(cells.len(), 2 * 2 * 5);
+    for cell in cells {
+        for field in
+            ["late_ratio", "replica_hours", "over_clairvoyant", "changes_per_hour", "worst_hour_late_ratio"]
+        {
+            assert!(cell[field].is_number(), "{field} of {cell}");
+        }
+        assert!(cell["reward"]["total"].is_number() && cell["p99_ms"] != serde_json::json!(0.0));
+        if cell["scaler"] == "clairvoyant" {
+            assert_eq!(cell["over_clairvoyant"], 1.0);
+        }
+        if cell["scaler"] == "hpa:tuned" {
+            assert_eq!(cell["matched_cost"], 1.0);
+        }
+    }
+    let tuned = |cell: &&serde_json::Value| cell["scaler"] == "hpa:tuned";
+    let late = |cell: &serde_json::Value| cell["late_ratio"].as_f64().unwrap();
+    let met = cells.iter().filter(tuned).filter(|cell| late(cell) <= 0.01).count();
+    assert!(0 < met, "hpa:tuned meets the SLA nowhere");
+}
+
+#[test]
+fn the_page_needs_nothing_from_elsewhere() {
+    let suite = file("tiny-html.toml", TINY);
+    let page = stdout(&["evaluate", "--suite", &suite, "--format", "html"]);
+    for part in ["<svg", "prefers-color-scheme:dark", "gen:markov:9101 / web", "hpa:tuned"] {
+        assert!(page.contains(part), "no {part}");
+    }
+    for outside in ["http://", "https://", "<script", "<link", "@import", "url("] {
+        assert!(!page.contains(outside), "the page refers to {outside}");
+    }
+}
+
+#[test]
+fn what_cannot_be_used_is_named() {
+    let broken = file("broken.csv", "t_seconds,requests_per_second\n0,1\n10,x\n");
+    let suite = file("broken.toml", &TINY.replace("hours = 0.5", "hours = -1"));
+    for (arguments, named) in [
+        (vec!["evaluate", "--trace", &broken], vec!["broken.csv:3: expected", "`"]),
+        (vec!["evaluate", "--trace", "nowhere.csv"], vec!["nowhere.csv: cannot be read"]),
+        (
+            vec!["evaluate", "--suite", &suite],
+            vec!["broken.toml: cases[0].hours: expected 0.01 to 8760, found -1"],
+        ),
+        (vec!["evaluate", "--trace", "azure", "--sla", "100"], vec!["--sla: expected a percentage"]),
+        (
+            vec!["evaluate", "--trace", "azure", "--scalers", "foo"],
+            vec!["--scalers: expected one of planner", "`foo`"],
+        ),
+        (vec!["evaluate", "--trace", "azure", "--profile", "wab"], vec!["wab: cannot be read", "web, jvm"]),
+        (vec!["evaluate", "--trace", "azure", "--seeds", "0"], vec!["--seeds: expected 1 to 1000, found 0"]),
+    ] {
+        let output = rlscaler(&arguments);
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {error}");
+        assert!(named.iter().all(|name| error.contains(name)), "{arguments:?}: {error}");
+        assert!(output.stdout.is_empty());
+    }
+}
+
+#[test]
+fn an_example_policy_can_be_simulated_with_every_scaler_and_repeats() {
+    let policy = example("web-histogram.yaml");
+    for scaler in ["rl", "planner", "hpa:60", "keda-rate", "phpa", "clairvoyant"] {
+        let run = |format: &str| {
+            let trace = ["--trace", "autothrottle_diurnal", "--hours", "0.25"];
+            let arguments =
+                ["simulate", "--policy", &policy, "--scaler", scaler, "--seed", "5", "--format", format];
+            stdout(&[&arguments[..], &trace[..]].concat())
+        };
+        let text = run("json");
+        assert!(text == run("json"), "{scaler}: two runs differ");
+        let report: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(report["schema"], "rlscaler.io/simulate/v1");
+        assert!(0.0 < report["measures"]["replica_hours"].as_f64().unwrap(), "{scaler}");
+        assert!(run("html").contains("<svg") && run("table").contains("replica-hours"));
+    }
+}
+
+#[test]
+fn every_decision_tells_its_reasons_when_asked() {
+    let policy = example("web-histogram.yaml");
+    let trace = ["--trace", "autothrottle_diurnal", "--hours", "0.25", "--reasons", "--format", "json"];
+    let arguments = ["simulate", "--policy", &policy, "--scaler", "planner"];
+    let report: serde_json::Value =
+        serde_json::from_str(&stdout(&[&arguments[..], &trace[..]].concat())).unwrap();
+    let decisions = report["decisions"].as_array().unwrap();
+    assert_eq!(decisions.len(), 60, "a quarter of an hour at 15 s");
+    for decision in decisions {
+        let reasons = decision["reasons"].as_array().unwrap();
+        assert!(!reasons.is_empty() && reasons.iter().all(|reason| reason["message"] != ""), "{decision}");
+    }
+}
+
+#[test]
+fn an_override_in_the_policy_holds_until_its_time_is_over() {
+    const PINNED: u64 = 12;
+    let policy = example("with-override.yaml");
+    let replicas_after = |start: &str| -> Vec<u64> {
+        let trace = ["--trace", "autothrottle_diurnal", "--hours", "0.5", "--reasons", "--format", "json"];
+        let arguments = ["simulate", "--policy", &policy, "--start", start];
+        let text = stdout(&[&arguments[..], &trace[..]].concat());
+        let report: serde_json::Value = serde_json::from_str(&text).unwrap();
+        report["decisions"].as_array().unwrap().iter().map(|told| told["to"].as_u64().unwrap()).collect()
+    };
+    assert!(replicas_after("2026-12-31T00:00:00Z").iter().all(|replicas| *replicas == PINNED));
+    let ended = replicas_after("2027-01-01T23:45:00Z");
+    assert!(ended[..60].iter().all(|replicas| *replicas == PINNED), "{ended:?}");
+    assert!(ended[60..].iter().any(|replicas| *replicas != PINNED), "{ended:?}");
+}

@@ -1,0 +1,63 @@
+//! A person's will, by annotation, on a real cluster.
+
+use crate::harness::{Scene, policy};
+use crate::scripted_prometheus::Answer;
+
+#[test]
+fn a_pin_is_obeyed_also_while_prometheus_is_stopped_and_removing_it_resumes() {
+    let scene = Scene::new("override-pin");
+    let _operator = scene.operator();
+    scene.apply(&policy(""));
+    scene.wait("a decision", || scene.condition("ScalingActive").starts_with("True/"));
+
+    scene.kubectl(&["annotate", "rlrp/web", "rlscaler.io/replicas=12"]);
+    scene.wait_replicas(12);
+    scene.wait("the condition", || scene.condition("Paused").starts_with("True/"));
+
+    scene.prometheus.stop();
+    scene.kubectl(&["annotate", "rlrp/web", "rlscaler.io/replicas=9", "--overwrite"]);
+    scene.wait_replicas(9);
+    scene.prometheus.start_again();
+
+    scene.kubectl(&["annotate", "rlrp/web", "rlscaler.io/replicas-"]);
+    scene.wait("automatic scaling to the small load", || scene.replicas() < 9);
+    scene.wait("the condition", || scene.condition("Paused").starts_with("False/"));
+}
+
+#[test]
+fn a_pin_outside_the_bounds_is_clamped_and_said() {
+    let scene = Scene::new("override-clamp");
+    let _operator = scene.operator();
+    scene.apply(&policy(""));
+    scene.kubectl(&["annotate", "rlrp/web", "rlscaler.io/replicas=50"]);
+    scene.wait_replicas(20);
+    scene
+        .wait("an event", || scene.events().iter().any(|event| event.contains("50") && event.contains("20")));
+}
+
+#[test]
+fn junk_in_an_annotation_pauses_and_a_warning_names_it() {
+    let scene = Scene::new("override-junk");
+    let _operator = scene.operator();
+    scene.apply(&policy(""));
+    scene.wait("a decision", || scene.condition("ScalingActive").starts_with("True/"));
+    scene.kubectl(&["annotate", "rlrp/web", "rlscaler.io/pause=perhaps"]);
+    scene.wait("a pause", || scene.condition("Paused").starts_with("True/"));
+    scene.wait("an event", || scene.events().iter().any(|event| event.contains("rlscaler.io/pause")));
+    scene.prometheus.set("scripted_qps", Answer::Value(800.0));
+    scene.ticks(5);
+    assert_eq!(scene.replicas(), 2);
+}
+
+#[test]
+fn shadow_writes_nothing_not_even_a_pin() {
+    let scene = Scene::new("override-shadow");
+    let _operator = scene.operator();
+    scene.apply(&policy("").replace("mode: Auto", "mode: Shadow"));
+    scene.prometheus.set("scripted_qps", Answer::Value(800.0));
+    scene.kubectl(&["annotate", "rlrp/web", "rlscaler.io/replicas=12"]);
+    scene
+        .wait("an event", || scene.events().iter().any(|event| event.starts_with("OverrideIgnoredInShadow")));
+    scene.wait("advice", || 10 < scene.status()["desiredReplicas"].as_u64().unwrap_or(0));
+    assert_eq!(scene.replicas(), 2);
+}
