@@ -43,7 +43,7 @@ pub struct Arguments {
     #[arg(long, default_value_t = 10.0)]
     pub minutes: f64,
     /// Name of a bundled trace (see traces/README.md), gen:SHAPE:SEED, or a file.
-    #[arg(long, default_value = "autothrottle_bursty_1s")]
+    #[arg(long, default_value = "autothrottle_diurnal_1s")]
     pub trace: String,
     /// Seed of arrivals and service times.
     #[arg(long, default_value_t = 1)]

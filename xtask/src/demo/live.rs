@@ -1,12 +1,14 @@
 //! The live table. In: a glance at a time. Out: a block that is redrawn in a terminal, plain lines elsewhere.
 
+use std::time::{Duration, Instant};
+
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use rlscaler_world::WorkloadNow;
 
 use super::stage::Glance;
 
-/// Without a terminal one glance in so many becomes a line.
-const GLANCES_PER_LINE: u64 = 5;
+/// Between two lines where there is no terminal, wall time.
+const LINE_PERIOD: Duration = Duration::from_secs(5);
 
 /// Lines of the block.
 const LINES: usize = 5;
@@ -15,7 +17,7 @@ pub(super) struct Live {
     screen: MultiProgress,
     lines: Vec<ProgressBar>,
     speed: u32,
-    glances: u64,
+    last_line: Option<Instant>,
 }
 
 impl Live {
@@ -24,7 +26,7 @@ impl Live {
         let style = ProgressStyle::with_template("{wide_msg}").expect("the template is one placeholder");
         let lines =
             (0..LINES).map(|_| screen.add(ProgressBar::new_spinner().with_style(style.clone()))).collect();
-        Self { screen, lines, speed, glances: 0 }
+        Self { screen, lines, speed, last_line: None }
     }
 
     pub(super) fn show(&mut self, glance: &Glance) {
@@ -33,10 +35,10 @@ impl Live {
                 line.set_message(text);
                 line.tick();
             }
-        } else if self.glances.is_multiple_of(GLANCES_PER_LINE) {
+        } else if self.last_line.is_none_or(|last| LINE_PERIOD <= last.elapsed()) {
             eprintln!("{}", plain_line(glance, self.speed));
+            self.last_line = Some(Instant::now());
         }
-        self.glances += 1;
     }
 
     /// A remark between the rows.

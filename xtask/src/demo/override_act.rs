@@ -21,6 +21,9 @@ const ASKED_INSTEAD: u32 = 15;
 /// How long it is held, trace time: two intervals, so that the scaler would have had its chance to disobey.
 const HELD_SECS: f64 = 30.0;
 
+/// How long the audience watches the scaler resume, trace time: a start-up and two intervals.
+const RESUMING_SECS: f64 = 90.0;
+
 /// Much more than the two intervals that are promised; wall time.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -37,8 +40,8 @@ pub(super) async fn play(stage: &Stage<'_>, live: &mut Live) -> Result<OverrideR
     }
     let reached_after_seconds = set.elapsed().as_secs_f64() * speed;
     live.say(&format!("{asked} replicas asked for {reached_after_seconds:.1} s of the trace later"));
-    let held_until = Instant::now() + Duration::from_secs_f64(HELD_SECS / speed);
-    while Instant::now() < held_until {
+    let obeyed = Instant::now();
+    while obeyed.elapsed().as_secs_f64() * speed < HELD_SECS {
         live.show(&stage.glance().await?);
         ensure!(stage.world.now()[0].wanted == asked, "the override was left before it was removed");
         tokio::time::sleep(LOOK).await;
@@ -49,7 +52,11 @@ pub(super) async fn play(stage: &Stage<'_>, live: &mut Live) -> Result<OverrideR
         tokio::time::sleep(LOOK).await;
     }
     let released_after_seconds = removed.elapsed().as_secs_f64() * speed;
-    live.say(&format!("released {released_after_seconds:.1} s of the trace later"));
+    live.say(&format!("the scaler decides again {released_after_seconds:.1} s of the trace later"));
+    while removed.elapsed().as_secs_f64() * speed < RESUMING_SECS {
+        live.show(&stage.glance().await?);
+        tokio::time::sleep(LOOK).await;
+    }
     let rounded = |secs: f64| (secs * 10.0).round() / 10.0;
     Ok(OverrideResult {
         asked,

@@ -20,9 +20,10 @@ pub(super) fn has_decided(policy: &Value) -> bool {
     policy.pointer("/status/decision").is_some_and(|decision| !decision.is_null())
 }
 
-/// Whether a person's will holds according to the status.
+/// Whether a person's will holds, or the last decision was still theirs.
 pub(super) fn is_overridden(policy: &Value) -> bool {
-    policy.pointer("/status/override").is_some_and(|will| !will.is_null())
+    let will = policy.pointer("/status/override").is_some_and(|will| !will.is_null());
+    will || policy.pointer("/status/decision/driver").is_some_and(|driver| driver == "override")
 }
 
 #[cfg(test)]
@@ -39,6 +40,20 @@ mod tests {
                 (reason(&policy).as_str(), has_decided(&policy), is_overridden(&policy)),
                 ("", false, false)
             );
+        }
+    }
+
+    #[test]
+    fn a_will_is_over_when_it_is_gone_and_something_else_decided() {
+        let policy =
+            |will: Value, driver: &str| json!({"status": {"override": will, "decision": {"driver": driver}}});
+        for (will, driver, overridden) in [
+            (json!({"mode": "Pin"}), "override", true),
+            (json!({"mode": "Pin"}), "model", true),
+            (Value::Null, "override", true),
+            (Value::Null, "planner", false),
+        ] {
+            assert_eq!(is_overridden(&policy(will, driver)), overridden, "{driver}");
         }
     }
 
