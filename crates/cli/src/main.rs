@@ -7,9 +7,12 @@ use clap::{Parser, Subcommand};
 
 mod crd;
 mod decide;
+mod evaluate;
 mod explain;
 mod models;
 mod run;
+mod simulate;
+mod suite;
 mod telemetry;
 
 /// Sets replica counts by reinforcement learning, within limits that people set.
@@ -30,6 +33,10 @@ enum Command {
     Explain(explain::Args),
     /// Decide as the operator would, from JSON lines on stdin, answering in JSON lines on stdout.
     Decide(decide::Args),
+    /// Set scalers side by side in the same simulated worlds.
+    Evaluate(evaluate::Args),
+    /// Run one policy on one trace, in a simulated service.
+    Simulate(simulate::Args),
 }
 
 /// What a person must change in what they gave: exit status 2.
@@ -43,6 +50,8 @@ fn main() -> ExitCode {
         Command::Crd(args) => crd::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Decide(args) => decide::run(&args),
+        Command::Evaluate(args) => evaluate::run(&args),
+        Command::Simulate(args) => simulate::run(&args),
     };
     let Err(error) = outcome else { return ExitCode::SUCCESS };
     eprintln!("rlscaler: {error:#}");

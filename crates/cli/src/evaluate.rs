@@ -1,0 +1,160 @@
+//! `rlscaler evaluate`: sets scalers side by side in the same worlds. In: a suite, or traces and profiles. Out: a table,
+//! JSON or one self-contained page. The same suite, seeds and program give the same bytes, whatever the number of
+//! threads. What the figures mean is in `docs/simulator.md`.
+
+pub(crate) mod chart;
+pub(crate) mod contestant;
+pub(crate) mod html;
+mod judge;
+pub(crate) mod measures;
+pub(crate) mod report;
+pub(crate) mod series;
+pub(crate) mod table;
+
+use std::io::Write;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use anyhow::Context;
+use indicatif::{ProgressBar, ProgressStyle};
+use rlscaler_core::Policy;
+
+use crate::Unusable;
+use crate::suite::{self, Part, Suite, Wishes};
+
+/// What to judge, and how to tell.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Suite file (TOML); the standing suite when neither this nor --trace is given.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["trace", "profile", "history_hours", "hours"])]
+    suite: Option<String>,
+    /// Traces: bundled names, gen:SHAPE:SEED, or files (CSV, Prometheus JSON, access log).
+    #[arg(long, value_name = "F[,F…]", value_delimiter = ',')]
+    trace: Vec<String>,
+    /// Profiles: web, jvm, edge, llm, or files.
+    #[arg(long, value_name = "P[,P…]", value_delimiter = ',', default_value = "web", requires = "trace")]
+    profile: Vec<String>,
+    /// Scalers: planner, rl, hpa[:TARGET[:WINDOW]], keda-rate[:PERCENT], phpa[:TARGET], clairvoyant, any with :tuned.
+    #[arg(long, value_name = "A,B,…", value_delimiter = ',')]
+    scalers: Vec<String>,
+    /// Number of seeds; all scalers see the same draws of each.
+    #[arg(long, value_name = "N")]
+    seeds: Option<u32>,
+    /// The first seed [default: 1].
+    #[arg(long, value_name = "N")]
+    first_seed: Option<u64>,
+    /// Percent of requests that must not be late [default: the suite's, 99 with --trace].
+    #[arg(long, value_name = "PERCENT")]
+    sla: Option<f64>,
+    /// Hours of each trace before the judged part, as history that scalers may see.
+    #[arg(long, value_name = "H", requires = "trace")]
+    history_hours: Option<f64>,
+    /// Hours of each trace that are judged.
+    #[arg(long, value_name = "H", requires = "trace")]
+    hours: Option<f64>,
+    /// Form of the report.
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    format: Format,
+    /// Where to write it [default: stdout].
+    #[arg(long, value_name = "FILE")]
+    out: Option<std::path::PathBuf>,
+    /// Threads [default: one for each core]; the result does not depend on it.
+    #[arg(long, value_name = "N")]
+    threads: Option<NonZeroUsize>,
+    /// Print the JSON schema of the report and end.
+    #[arg(long)]
+    schema: bool,
+}
+
+/// Form of a report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Format {
+    /// For a terminal.
+    Table,
+    /// For programs; the schema is versioned.
+    Json,
+    /// One page that needs nothing else.
+    Html,
+}
+
+/// Steps of the progress bar.
+const PROGRESS_STEPS: f64 = 10_000.0;
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    if args.schema {
+        return write_out(&schema()?, args.out.as_deref());
+    }
+    let suite = read_suite(args)?;
+    let model: Arc<dyn Policy> = Arc::new(rlscaler_rl::builtin());
+    let threads = args.threads.or(std::thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);
+    // A pool of our own: the global one belongs to the tensors.
+    let pool =
+        rayon::ThreadPoolBuilder::new().num_threads(threads).build().context("threads cannot be started")?;
+    let bar = progress_bar(&suite);
+    let verdict = judge::judge(&suite, &model, &pool, &|share| {
+        bar.inc((share * PROGRESS_STEPS * PROGRESS_STEPS).round() as u64);
+    });
+    bar.finish_and_clear();
+    let report = report::Report::new(&suite, &verdict, &model.describe());
+    let text = match args.format {
+        Format::Table => table::table(&report),
+        Format::Json => format!("{}\n", serde_json::to_string_pretty(&report)?),
+        Format::Html => html::page(&suite, &verdict, &report),
+    };
+    write_out(&text, args.out.as_deref())
+}
+
+fn read_suite(args: &Args) -> anyhow::Result<Suite> {
+    let wishes = Wishes {
+        scalers: args.scalers.clone(),
+        seeds: args.seeds,
+        first_seed: args.first_seed,
+        sla_percent: args.sla,
+    };
+    if args.trace.is_empty() {
+        return suite::from_file(args.suite.as_deref(), &wishes);
+    }
+    let part = Part { history_hours: args.history_hours, hours: args.hours };
+    suite::from_names(&args.trace, &args.profile, part, &wishes)
+}
+
+/// On stderr, and only where that is a terminal.
+fn progress_bar(suite: &Suite) -> ProgressBar {
+    let style = ProgressStyle::with_template("{msg} {wide_bar} {percent} %, about {eta} left")
+        .expect("the template is well-formed");
+    let bar = ProgressBar::new((PROGRESS_STEPS * PROGRESS_STEPS) as u64).with_style(style);
+    bar.set_message(format!("{} cells", suite.cases.len() * suite.seeds.len() * suite.contestants.len()));
+    bar
+}
+
+/// The JSON schema of the report, from the types that are written.
+fn schema() -> anyhow::Result<String> {
+    Ok(format!("{}\n", serde_json::to_string_pretty(&schemars::schema_for!(report::Report))?))
+}
+
+/// To a file, or to stdout.
+pub(crate) fn write_out(text: &str, file: Option<&std::path::Path>) -> anyhow::Result<()> {
+    match file {
+        None => match std::io::stdout().write_all(text.as_bytes()) {
+            // Who reads only the beginning has what they wanted.
+            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+            outcome => outcome.context("stdout cannot be written"),
+        },
+        Some(file) => std::fs::write(file, text).map_err(|error| {
+            Unusable(format!("--out: {}: cannot be written: {error}", file.display())).into()
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_committed_schema_is_the_one_of_the_types() {
+        let committed = include_str!("../../../docs/evaluate.schema.json");
+        let hint =
+            "write it with `cargo run -p rlscaler-cli -- evaluate --schema --out docs/evaluate.schema.json`";
+        assert_eq!(committed, schema().unwrap(), "{hint}");
+    }
+}
