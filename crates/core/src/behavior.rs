@@ -98,7 +98,7 @@ impl Track {
         Self { memory: memory.clone(), max_recommendations: MAX_RECOMMENDATIONS, max_events: MAX_EVENTS }
     }
 
-    /// Never merges entries, as the original: for the simulator's HPA.
+    /// Never merges entries and forgets scale events when the original does: for the simulator's HPA.
     #[must_use]
     pub fn exact() -> Self {
         Self { memory: ScalingMemory::default(), max_recommendations: usize::MAX, max_events: usize::MAX }
@@ -247,7 +247,15 @@ impl Track {
             return;
         }
         let longest = longest_period(&behavior.up).max(longest_period(&behavior.down));
-        let events = if up { &mut self.memory.ups } else { &mut self.memory.downs };
+        let (events, own) = if up {
+            (&mut self.memory.ups, &behavior.up)
+        } else {
+            (&mut self.memory.downs, &behavior.down)
+        };
+        if self.max_events == usize::MAX {
+            replace_outdated(events, event, now_secs - longest_period(own));
+            return;
+        }
         events.retain(|event| now_secs - longest <= event.time_secs);
         events.push(event);
         if self.max_events < events.len() {
@@ -278,6 +286,15 @@ fn to_replicas(limit: i64) -> u32 {
 
 fn longest_period(rules: &Direction) -> f64 {
     rules.steps.iter().map(|step| step.period_secs).fold(0.0, f64::max)
+}
+
+/// The original's way: the last event that no policy of its own direction looks at any more makes room for the new one,
+/// although policies of the other direction may still look at it; without such an event, the list grows.
+fn replace_outdated(events: &mut Vec<ScaleEvent>, event: ScaleEvent, cutoff_secs: f64) {
+    match events.iter().rposition(|old| old.time_secs < cutoff_secs) {
+        Some(index) => events[index] = event,
+        None => events.push(event),
+    }
 }
 
 /// Merges the two neighbours closest in time; what they stood for holds until the later one expires, so a window is
@@ -349,6 +366,21 @@ mod tests {
         check(Select::Max, &[pods(2, 60.0)], &[(0.0, 5, 7)], (60.0, 7), (9, 5));
         check(Select::Max, &[pods(2, 60.0)], &[(0.0, 7, 5)], (59.0, 5), (9, 5));
         check(Select::Max, &[pods(2, 60.0)], &[(0.0, 5, 8)], (59.0, 8), (8, 3));
+    }
+
+    #[test]
+    fn only_the_exact_track_forgets_what_the_other_direction_still_counts() {
+        let up = direction(0.0, Select::Max, &[(StepKind::Pods, 4, 15.0)]);
+        let down = direction(0.0, Select::Max, &[(StepKind::Pods, 1, 60.0)]);
+        let behavior = Behavior { up, down };
+        let check = |mut track: Track, last, expected| {
+            track.record(&behavior, 0.0, 2, 5);
+            track.record(&behavior, last, 5, 9);
+            assert_eq!(track.down_limit(&behavior.down, 30.0, 9), expected, "{last}");
+        };
+        check(Track::default(), 20.0, 1);
+        check(Track::exact(), 20.0, 4);
+        check(Track::exact(), 15.0, 1);
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub const STOCK_TARGET_PERCENT: u32 = 60;
 /// Facts about one pod the HPA looks at. Times in seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct PodFacts {
-    /// CPU request, milli-cores.
+    /// CPU request, milli-cores; 0 where a container has none.
     pub request_millis: u64,
     /// Metric, if the metrics API has one for this pod.
     pub metric: Option<PodMetric>,
@@ -31,7 +31,7 @@ pub struct PodFacts {
     pub gone: bool,
     /// Phase Pending.
     pub pending: bool,
-    /// Status of the Ready condition; `None`: no such condition.
+    /// Status of the Ready condition, `Unknown` counting as true; `None`: no such condition.
     pub ready: Option<bool>,
     /// When the Ready condition last changed.
     pub ready_changed_secs: f64,
@@ -134,9 +134,12 @@ struct Sums {
     unready_request: u64,
     missing: u64,
     missing_request: u64,
+    /// What pods without metric are taken to use where that speaks against going down.
+    missing_usage: u64,
 }
 
-/// Replicas the utilization rule asks for; `None` where it cannot compute (no pod with a usable metric).
+/// Replicas the utilization rule asks for; `None` where it cannot compute: no pod with a usable metric, or a pod, even an
+/// ignored one, without a request (0).
 #[must_use]
 pub fn utilization_replicas(
     pods: &[(PodClass, u64)],
@@ -146,6 +149,9 @@ pub fn utilization_replicas(
 ) -> Option<u32> {
     let mut sums = Sums::default();
     for &(class, request) in pods {
+        if request == 0 {
+            return None;
+        }
         match class {
             PodClass::Ignored => {}
             PodClass::Unready => {
@@ -155,6 +161,8 @@ pub fn utilization_replicas(
             PodClass::Missing => {
                 sums.missing += 1;
                 sums.missing_request += request;
+                // Cut off for each pod, as there.
+                sums.missing_usage += request * u64::from(target_percent.max(100)) / 100;
             }
             PodClass::Ready(usage) => {
                 sums.ready += 1;
@@ -180,8 +188,8 @@ fn by_sums(sums: Sums, target_percent: u32, current: u32, tolerances: Tolerances
     }
     let (mut usage, mut request, mut pods) = (sums.usage, sums.request, sums.ready);
     if 0 < sums.missing && ratio < 1.0 {
-        // Going down, a pod without metric is taken to use all of its request.
-        usage += sums.missing_request * u64::from(target_percent.max(100)) / 100;
+        // Going down, a pod without metric is taken to use all of its request, or the target where that is more.
+        usage += sums.missing_usage;
     }
     if 0 < sums.missing && ratio != 1.0 {
         // Going up, to use nothing.
@@ -384,6 +392,13 @@ mod tests {
         check(&[Some(900), Some(900), None], 0, 3, Some(3));
         check(&[Some(100), Some(100), None], 0, 3, Some(2));
         check(&[Some(500), Some(500), None], 0, 3, Some(3));
+    }
+
+    #[test]
+    fn a_pod_without_request_makes_it_incomputable() {
+        let pods = [(PodClass::Ready(900), 1000), (PodClass::Ignored, 0)];
+        assert_eq!(utilization_replicas(&pods, 60, 2, Tolerances::default()), None);
+        assert_eq!(utilization_replicas(&pods[..1], 60, 2, Tolerances::default()), Some(2));
     }
 
     #[test]
