@@ -130,3 +130,7 @@ fn held(answer: Result<Lease, kube::Error>) -> Result<bool, kube::Error> {
         Err(error) => Err(error),
     }
 }
+
+#[cfg(test)]
+#[path = "lease_tests.rs"]
+mod tests;

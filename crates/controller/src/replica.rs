@@ -46,8 +46,8 @@ use telling::{About, Telling};
 
 /// Decisions within one tick: a second one when a person changed the count while the first was being written.
 const MAX_DECISIONS: usize = 3;
-/// Shortest pause between two ticks of one policy, so that no clock can make it spin.
-const MIN_PAUSE: Duration = Duration::from_millis(100);
+/// Edits of one policy within this time are one tick. Every tick waits for it, the timer's, too.
+pub const DEBOUNCE: Duration = Duration::from_millis(100);
 
 /// One tick.
 pub async fn tick(policy: &RLReplicaPolicy, ctx: &Context) -> Action {
@@ -310,8 +310,8 @@ impl Tick<'_> {
     /// At the next decision's time, however long this one took.
     fn again(&self, known: &Known) -> Action {
         let due = known.due.unwrap_or(self.now);
-        let pause = Duration::try_from(due.duration_since((self.ctx.clock)())).unwrap_or(MIN_PAUSE);
-        Action::requeue(pause.max(MIN_PAUSE))
+        let pause = Duration::try_from(due.duration_since((self.ctx.clock)())).unwrap_or_default();
+        Action::requeue(pause.saturating_sub(DEBOUNCE))
     }
 }
 

@@ -28,13 +28,11 @@ use crate::metrics::Metrics;
 use crate::models::Models;
 use crate::replica::target::Kinds;
 use crate::replica::telling::{About, Severity, Telling};
-use crate::replica::{report, tick};
+use crate::replica::{DEBOUNCE, report, tick};
 use crate::rivals::Rivals;
 
 /// Ticks at the same time. One waits for other machines nearly all the time.
 const CONCURRENT_TICKS: u16 = 64;
-/// Edits of one policy within this time are one tick.
-const DEBOUNCE: Duration = Duration::from_millis(100);
 /// Pause of a policy whose tick panicked.
 const PAUSE_AFTER_PANIC: Duration = Duration::from_secs(30);
 /// Longest wait for ticks under way when told to stop; the kubelet waits 30 s.
@@ -262,3 +260,7 @@ async fn tell_about(policy: &Guarded, ctx: &Context, reason: &'static str, note:
     let telling = Telling { severity: Severity::Warning, reason, action: "Hold".to_owned(), note, identity };
     report::tell(ctx, &about, &[telling], (ctx.clock)()).await;
 }
+
+#[cfg(test)]
+#[path = "run_tests.rs"]
+mod tests;

@@ -240,8 +240,8 @@ pub fn tellings(before: &RLReplicaPolicyStatus, after: &RLReplicaPolicyStatus, m
         if old.is_some_and(|old| old.status == condition.status && old.reason == condition.reason) {
             continue;
         }
-        let Some((severity, reason)) =
-            event_of(&condition.type_, &condition.status, &condition.reason, old.is_some())
+        let was = old.map(|old| old.reason.as_str());
+        let Some((severity, reason)) = event_of(&condition.type_, &condition.status, &condition.reason, was)
         else {
             continue;
         };
@@ -264,18 +264,18 @@ pub fn tellings(before: &RLReplicaPolicyStatus, after: &RLReplicaPolicyStatus, m
 }
 
 /// Which event a change of a condition is worth.
-fn event_of(kind: &str, holds: &str, why: &str, known_before: bool) -> Option<(Severity, EventReason)> {
+fn event_of(kind: &str, holds: &str, why: &str, was: Option<&str>) -> Option<(Severity, EventReason)> {
     use EventReason as Event;
     let of = |wanted: Kind| kind == wanted.as_str();
     let is = |reason: Why| why == reason.as_str();
     let warning = |event| Some((Severity::Warning, event));
-    let normal = |event| known_before.then_some((Severity::Normal, event));
+    let after = |reason: Why, event| (was == Some(reason.as_str())).then_some((Severity::Normal, event));
     match holds {
         "False" if of(Kind::Ready) && is(Why::InvalidPolicy) => warning(Event::InvalidPolicy),
         "False" if of(Kind::AbleToScale) && is(Why::FailedGetScale) => warning(Event::FailedGetScale),
         "False" if of(Kind::AbleToScale) => warning(Event::FailedRescale),
         "False" if of(Kind::ScalingActive) && is(Why::NoSignal) => warning(Event::SignalLost),
-        "True" if of(Kind::ScalingActive) => normal(Event::SignalRecovered),
+        "True" if of(Kind::ScalingActive) => after(Why::NoSignal, Event::SignalRecovered),
         "True" if of(Kind::ScalingLimited) && is(Why::CapacityUnavailable) => {
             warning(Event::CapacityUnavailable)
         }
@@ -283,7 +283,7 @@ fn event_of(kind: &str, holds: &str, why: &str, known_before: bool) -> Option<(S
         "True" if of(Kind::Paused) && is(Why::OverrideInvalid) => warning(Event::OverrideInvalid),
         "False" if of(Kind::Paused) && is(Why::OverrideExpired) => warning(Event::OverrideExpired),
         "True" if of(Kind::Fallback) => warning(Event::FallbackActive),
-        "False" if of(Kind::Fallback) && is(Why::FallbackNotNeeded) => normal(Event::FallbackEnded),
+        "False" if of(Kind::Fallback) => after(Why::FallbackActive, Event::FallbackEnded),
         "False" if of(Kind::ModelReady) && !is(Why::InsufficientHistory) => warning(Event::ModelRejected),
         "True" if of(Kind::ReplicasConflict) => warning(Event::ReplicasConflict),
         "True" if of(Kind::ScalingWontHelp) => warning(Event::ScalingWontHelp),

@@ -17,6 +17,9 @@ use super::startup::Startups;
 /// Things told once and remembered as told; beyond this the oldest memory is worth a repeated event.
 const MAX_TOLD: usize = 64;
 
+/// A timer and the clock may differ by this much: a tick so little before its time is the one that was due.
+const EARLY_SLACK: SignedDuration = SignedDuration::from_millis(50);
+
 /// Between ticks.
 #[derive(Default)]
 pub struct Known {
@@ -143,12 +146,12 @@ impl Known {
             self.due = Some(now + interval);
             return None;
         };
-        if now < due {
+        if now + EARLY_SLACK < due {
             // A shorter interval takes effect at once.
             self.due = Some(due.min(now + interval));
             return None;
         }
-        let late_secs = now.duration_since(due).as_secs_f64();
+        let late_secs = now.duration_since(due).as_secs_f64().max(0.0);
         let missed = (late_secs / interval_secs).floor();
         let next =
             due + SignedDuration::try_from_secs_f64((missed + 1.0) * interval_secs).unwrap_or(interval);
