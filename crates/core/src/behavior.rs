@@ -247,11 +247,8 @@ impl Track {
             return;
         }
         let longest = longest_period(&behavior.up).max(longest_period(&behavior.down));
-        let (events, own) = if up {
-            (&mut self.memory.ups, &behavior.up)
-        } else {
-            (&mut self.memory.downs, &behavior.down)
-        };
+        let (events, own) =
+            if up { (&mut self.memory.ups, &behavior.up) } else { (&mut self.memory.downs, &behavior.down) };
         if self.max_events == usize::MAX {
             replace_outdated(events, event, now_secs - longest_period(own));
             return;

@@ -12,9 +12,10 @@ use crate::memory::CapacityMemory;
 use crate::queue::{Service, late_share};
 use crate::settings::Settings;
 
-/// A steady, supposedly safe slot that came out late by more than [`LATE`] raises the factor by this.
+/// A supposedly safe slot that came out late by more than [`LATE`] raises the factor by this. Supposedly safe: at the
+/// highest load per pod of the last minute; supposedly late: at the lowest.
 const DOUBT: f64 = 1.02;
-/// A steady, supposedly late slot that came out in time lowers it by this.
+/// A supposedly late slot that came out in time lowers it by this.
 const TRUST: f64 = 0.99;
 /// Late share that contradicts "safe".
 const LATE: f64 = 0.05;
@@ -23,9 +24,17 @@ pub const SCALE_MIN: f64 = 0.6;
 /// See [`SCALE_MIN`].
 pub const SCALE_MAX: f64 = 2.5;
 /// Load per pod may differ by this much from its start while a stretch counts as steady.
-const STEADY_RATIO: f64 = 0.15;
+const STEADY_RATIO: f64 = 0.1;
 /// Seconds a stretch must be steady before its lateness says something: a window of rates and its lag.
-const STEADY_SECS: f64 = 60.0;
+const STEADY_SECS: f64 = 45.0;
+/// Length of each of the two stretches whose extremes say what the last minute's load was: a window of rates, its lag,
+/// and the time what waited needs to be gone.
+const EXTREMES_SECS: f64 = 45.0;
+/// CPU may say that a pod carries this share of what was declared, or more. Less says that the CPU request is not what a
+/// busy pod uses.
+const DECLARED_SHARE_MIN: f64 = 0.6;
+/// Samples before CPU may contradict what was declared.
+const CONTRADICTION_SAMPLES: f64 = 20.0;
 /// Forgetting of the regression: half-life of a day at one sample per 15 s.
 const KEEP_PER_SAMPLE: f64 = 0.999_88;
 /// Samples before a regression is used.
@@ -124,6 +133,7 @@ impl Estimator {
     /// Moves times after the clock was stepped.
     pub fn shift(&mut self, delta_secs: f64) {
         self.memory.steady_since_secs += delta_secs;
+        self.memory.extremes_since_secs += delta_secs;
     }
 
     /// Factor on the load: above 1 where pods proved weaker than thought.
@@ -153,6 +163,7 @@ impl Estimator {
         }
         self.note_density(settings, sample, density);
         self.note_steadiness(sample, density);
+        self.note_extremes(settings, sample, density);
         if let Some(capacity) = self.capacity(settings, sample.pod_cpu_request) {
             self.doubt_or_trust(settings, sample, &capacity);
         }
@@ -189,7 +200,9 @@ impl Estimator {
             };
             return Some(PodCapacity { source, load_per_pod, service });
         }
-        if let Some(service) = declared_service(settings) {
+        if let Some(declared) = declared_service(settings) {
+            let share = self.declared_share(&declared, request);
+            let service = Service { service_secs: declared.service_secs / share, ..declared };
             return Some(PodCapacity {
                 source: Source::Declared,
                 load_per_pod: service.rate_per_replica(),
@@ -204,6 +217,16 @@ impl Estimator {
             .then(|| (Source::Saturation, self.memory.bad_density.max(self.memory.good_density)));
         let (source, load_per_pod) = by_cpu.or(saturated).filter(|(_, load)| LOAD_PER_POD_MIN < *load)?;
         Some(PodCapacity { source, load_per_pod, service: unknown_service(settings, Some(load_per_pod)) })
+    }
+
+    /// What CPU says of the declared capacity: its share that a pod really carries, at most 1. CPU may doubt, not trust:
+    /// a pod that uses little CPU may wait for something else.
+    fn declared_share(&self, declared: &Service, request: Option<f64>) -> f64 {
+        let enough = CONTRADICTION_SAMPLES <= self.memory.sums[0];
+        let known = request.zip(self.cores_per_load().filter(|_| enough));
+        let Some((request, (slope, idle))) = known else { return 1.0 };
+        let share = (request - idle) / slope / declared.rate_per_replica();
+        if DECLARED_SHARE_MIN <= share { share.min(1.0) } else { 1.0 }
     }
 
     fn regress(&mut self, density: f64, mut cores: f64) {
@@ -246,18 +269,24 @@ impl Estimator {
     fn note_steadiness(&mut self, sample: &PodSample, density: f64) {
         let memory = &mut self.memory;
         let same = (density - memory.steady_density).abs() <= STEADY_RATIO * memory.steady_density;
-        if !same || memory.steady_ready != sample.ready || !sample.all_ready {
+        if !same {
             memory.steady_since_secs = sample.now_secs;
             memory.steady_density = density;
-            memory.steady_ready = sample.ready;
         }
     }
 
-    /// +2 % when a steady slot predicted safe came out late, -1 % on the reverse: `learning.md`.
-    fn doubt_or_trust(&mut self, settings: &Settings, sample: &PodSample, capacity: &PodCapacity) {
-        if sample.now_secs - self.memory.steady_since_secs < settings.scaled(STEADY_SECS) {
-            return;
+    fn note_extremes(&mut self, settings: &Settings, sample: &PodSample, density: f64) {
+        let memory = &mut self.memory;
+        if settings.scaled(EXTREMES_SECS) <= sample.now_secs - memory.extremes_since_secs {
+            memory.extremes_since_secs = sample.now_secs;
+            memory.extremes_before = memory.extremes;
+            memory.extremes = [density, density];
         }
+        memory.extremes = [memory.extremes[0].min(density), memory.extremes[1].max(density)];
+    }
+
+    /// +2 % when a slot predicted safe came out late, -1 % on the reverse: `learning.md`.
+    fn doubt_or_trust(&mut self, settings: &Settings, sample: &PodSample, capacity: &PodCapacity) {
         let late = match (sample.late_share, sample.latency_ratio) {
             (Some(share), _) => LATE < share,
             // The p-th percentile is over the target exactly when more than 1 - p of the requests are late.
@@ -266,12 +295,19 @@ impl Estimator {
         };
         let idle = sample.utilization.is_some_and(|utilization| utilization < 0.5);
         let workers = f64::from(capacity.service.workers);
-        let busy = sample.load.unwrap_or(0.0) / capacity.load_per_pod * self.memory.scale * workers;
-        let predicted = late_share(&capacity.service, busy, sample.ready);
+        let predicted = |density: f64| {
+            let busy =
+                density * f64::from(sample.ready) / capacity.load_per_pod * self.memory.scale * workers;
+            late_share(&capacity.service, busy, sample.ready)
+        };
+        let [lowest, highest] = [
+            self.memory.extremes[0].min(self.memory.extremes_before[0]),
+            self.memory.extremes[1].max(self.memory.extremes_before[1]),
+        ];
         let slots = (sample.step_secs / settings.scaled(SLOT_SECS)).min(1.0);
-        if late && !idle && predicted < settings.allowed_late().min(LATE) {
+        if late && !idle && 0.0 < lowest && predicted(highest) < settings.allowed_late().min(LATE) {
             self.memory.scale = (self.memory.scale * DOUBT.powf(slots)).min(SCALE_MAX);
-        } else if !late && LATE < predicted {
+        } else if !late && LATE < predicted(lowest) {
             self.memory.scale = (self.memory.scale * TRUST.powf(slots)).max(SCALE_MIN);
         }
     }
@@ -317,7 +353,7 @@ mod tests {
 
     fn sample(tick: u32, load: f64, ready: u32) -> PodSample {
         PodSample {
-            now_secs: 15.0 * f64::from(tick),
+            now_secs: 15.0 * f64::from(tick + 4),
             step_secs: 15.0,
             load: Some(load),
             cores: None,

@@ -10,10 +10,12 @@ use crate::memory::ForecastMemory;
 /// Longest horizon, in slots: 16 minutes of real time.
 pub const MAX_HORIZON_SLOTS: usize = 64;
 /// Windows of the trend, in slots, and how many standard errors the slope must be from 0 in each. Rates are averages
-/// over windows that overlap, which makes neighbours alike and slopes look surer than they are: hence more than 2.
-const TRENDS: [(usize, f64); 2] = [(6, 4.0), (20, 4.0)];
+/// over windows that overlap, which makes neighbours alike and slopes look surer than they are: hence far more than 2.
+/// Measured on generated and bundled loads (18 cells, web, jvm, llm): 4 or 6 errors differ by 1 % of the cost at matched
+/// lateness; no trend at all is 2 % cheaper there, and misses the SLA in more cells with the same margin.
+const TRENDS: [(usize, f64); 2] = [(6, 6.0), (20, 6.0)];
 /// A trend is not believed beyond this multiple of the level.
-const TREND_RATIO_MAX: f64 = 2.5;
+const TREND_RATIO_MAX: f64 = 1.5;
 /// Rises of the past are believed within these limits.
 const RISE_MAX: f64 = 4.0;
 /// Forgetting per slot of errors and skills: half-life of an hour.
@@ -22,7 +24,12 @@ const KEEP_PER_SLOT: f64 = 0.997_116;
 const SKILL_SLOTS_MIN: f64 = 150.0;
 /// The seasonal error must be below this share of persistence's.
 const SKILL_MARGIN: f64 = 0.9;
-/// Relative error assumed before any forecast is due, and its weight in slots: 5 minutes.
+/// The running error is this many times the root mean square by which forecasts fell short: the standard deviation of an
+/// error that is as often above as below. Measured (18 generated and bundled loads, profile web, k = 1): the planner
+/// meets 99 % in 8 of the 11 cells where an HPA tuned in hindsight does, at 0.95 of that HPA's replica-time; with 1 in
+/// 6 at 0.93, with 2 in 9 at 0.98.
+const SHORTFALLS: f64 = std::f64::consts::SQRT_2;
+/// Root mean square shortfall assumed before any forecast is due, and its weight in slots: 5 minutes.
 const PRIOR_ERROR: f64 = 0.1;
 const PRIOR_SLOTS: f64 = 20.0;
 /// A single miss counts at most this much, relative: a flash crowd must not inflate the margin for hours.
@@ -156,8 +163,8 @@ impl Forecaster {
             level,
             trend: self.trend(level),
             seasonal: self.best_season().map_or(level, |rise| level * rise.max(1.0)),
-            error: (squares / weight).sqrt(),
-            proven_error: self.error.root(),
+            error: SHORTFALLS * (squares / weight).sqrt(),
+            proven_error: SHORTFALLS * self.error.root(),
         }
     }
 
@@ -348,14 +355,14 @@ mod tests {
     fn a_constant_load_is_expected_to_stay_and_its_error_fades() {
         let forecast = after(480, 6, |_| 100.0).forecast();
         assert_eq!(forecast.expected(), 100.0);
-        assert!(forecast.error < 0.03, "{forecast:?}");
+        assert!(forecast.error < 0.06, "{forecast:?}");
         assert_eq!(forecast.proven_error, 0.0);
     }
 
     #[test]
     fn a_fresh_forecaster_knows_that_it_may_err() {
         let forecast = after(1, 6, |_| 100.0).forecast();
-        assert_eq!((forecast.level, forecast.error), (100.0, PRIOR_ERROR));
+        assert_eq!((forecast.level, forecast.error), (100.0, SHORTFALLS * PRIOR_ERROR));
     }
 
     #[test]

@@ -43,12 +43,16 @@ pub struct CapacityMemory {
     pub good_density: f64,
     /// Lowest load per ready pod seen with latency over its target and busy pods; 0 when none.
     pub bad_density: f64,
-    /// Seconds (as in the observation) since load and pods are steady.
+    /// Seconds (as in the observation) since the load per ready pod is steady.
     pub steady_since_secs: f64,
     /// Load per ready pod at that time.
     pub steady_density: f64,
-    /// Ready pods at that time.
-    pub steady_ready: u32,
+    /// Since when the present stretch of extremes runs, seconds (as in the observation).
+    pub extremes_since_secs: f64,
+    /// Lowest and highest load per ready pod of the present stretch.
+    pub extremes: [f64; 2],
+    /// The same of the stretch before.
+    pub extremes_before: [f64; 2],
 }
 
 /// Late and offered requests of a stretch of time.

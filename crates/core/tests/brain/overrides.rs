@@ -65,7 +65,7 @@ fn when_a_pin_ends_scaling_resumes_at_the_next_tick() {
 #[test]
 fn what_was_recommended_during_a_pin_still_holds_a_scale_down() {
     let mut service = Service::new(settings(), 12);
-    service.run(900.0, 800.0);
+    service.run(7_200.0, 800.0);
     let before = service.replicas;
     service.will = Override::Pin { replicas: before, allow_out_of_bounds: false };
     service.run(300.0, 800.0);

@@ -57,7 +57,7 @@ fn behavior_is_per_direction() {
 #[test]
 fn a_small_decrease_is_not_worth_a_change() {
     let mut service = Service::new(settings(), 16);
-    service.run(1_200.0, 1_040.0);
+    service.run(7_200.0, 1_040.0);
     let before = service.replicas;
     let last = service.run(600.0, 1_000.0);
     assert_eq!(last.replicas(), before, "{:?}", codes(&last));
