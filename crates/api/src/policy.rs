@@ -105,7 +105,7 @@ pub struct RLReplicaPolicySpec {
     /// `Shadow` decides and reports and never writes. `Auto` scales.
     #[serde(default)]
     pub mode: Mode,
-    /// Seconds between two decisions. The operator's `--interval-min` is the floor.
+    /// Seconds between two decisions, 15 when absent. The operator's `--interval-min` is the floor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = MAX_INTERVAL_SECS))]
     pub interval_seconds: Option<i32>,
