@@ -125,7 +125,9 @@ struct CapacityWire {
     bad_density: f64,
     steady_since: f64,
     steady_density: f64,
-    steady_ready: u32,
+    extremes_since: f64,
+    extremes: [f64; 2],
+    extremes_before: [f64; 2],
 }
 
 #[derive(Serialize, Deserialize, Default)]
@@ -266,10 +268,21 @@ impl From<&CapacityMemory> for CapacityWire {
             bad_density,
             steady_since_secs,
             steady_density,
-            steady_ready,
+            extremes_since_secs,
+            extremes,
+            extremes_before,
         } = *capacity;
-        let steady_since = steady_since_secs;
-        Self { scale, sums, good_density, bad_density, steady_since, steady_density, steady_ready }
+        Self {
+            scale,
+            sums,
+            good_density,
+            bad_density,
+            steady_since: steady_since_secs,
+            steady_density,
+            extremes_since: extremes_since_secs,
+            extremes,
+            extremes_before,
+        }
     }
 }
 
@@ -282,10 +295,21 @@ impl From<CapacityWire> for CapacityMemory {
             bad_density,
             steady_since,
             steady_density,
-            steady_ready,
+            extremes_since,
+            extremes,
+            extremes_before,
         } = wire;
-        let steady_since_secs = steady_since;
-        Self { scale, sums, good_density, bad_density, steady_since_secs, steady_density, steady_ready }
+        Self {
+            scale,
+            sums,
+            good_density,
+            bad_density,
+            steady_since_secs: steady_since,
+            steady_density,
+            extremes_since_secs: extremes_since,
+            extremes,
+            extremes_before,
+        }
     }
 }
 
