@@ -8,7 +8,7 @@ type Instruction = (String, String);
 
 fn instructions() -> Vec<Instruction> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../Dockerfile");
-    let text = fs::read_to_string(path).unwrap().replace("\\\n", " ");
+    let text = fs::read_to_string(path).expect("the Dockerfile is readable").replace("\\\n", " ");
     text.lines()
         .map(str::trim)
         .filter(|line| !line.is_empty() && !line.starts_with('#'))
@@ -34,7 +34,8 @@ fn stages() -> Vec<Vec<Instruction>> {
 #[test]
 fn every_stage_has_a_name_and_a_pinned_image() {
     for stage in stages() {
-        let (image, name) = stage[0].1.split_once(" AS ").unwrap_or_else(|| panic!("no name: {}", stage[0].1));
+        let (image, name) =
+            stage[0].1.split_once(" AS ").unwrap_or_else(|| panic!("no name: {}", stage[0].1));
         let (_, tag) = image.rsplit_once(':').unwrap_or_else(|| panic!("no tag: {image}"));
         assert_ne!(tag, "latest", "{name}");
     }
@@ -44,7 +45,8 @@ fn every_stage_has_a_name_and_a_pinned_image() {
 fn the_image_runs_as_a_user_that_is_seen_not_to_be_root() {
     let stages = stages();
     let last = stages.last().unwrap();
-    let users: Vec<_> = last.iter().filter(|(name, _)| name == "USER").map(|(_, user)| user.as_str()).collect();
+    let users: Vec<_> =
+        last.iter().filter(|(name, _)| name == "USER").map(|(_, user)| user.as_str()).collect();
     let user = users.last().expect("a USER");
     let id: u32 = user.split(':').next().unwrap().parse().expect("a number");
     assert_ne!(id, 0);
