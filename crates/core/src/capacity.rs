@@ -9,7 +9,7 @@
 
 use crate::history::SLOT_SECS;
 use crate::memory::CapacityMemory;
-use crate::queue::{Service, late_share};
+use crate::queue::{Service, late_share, late_share_below};
 use crate::settings::Settings;
 
 /// A supposedly safe slot that came out late by more than [`LATE`] raises the factor by this. Supposedly safe: at the
@@ -295,19 +295,20 @@ impl Estimator {
         };
         let idle = sample.utilization.is_some_and(|utilization| utilization < 0.5);
         let workers = f64::from(capacity.service.workers);
-        let predicted = |density: f64| {
-            let busy =
-                density * f64::from(sample.ready) / capacity.load_per_pod * self.memory.scale * workers;
-            late_share(&capacity.service, busy, sample.ready)
+        let scale = self.memory.scale;
+        let busy = |density: f64| density * f64::from(sample.ready) / capacity.load_per_pod * scale * workers;
+        let over = |density: f64, limit: f64| {
+            !late_share_below(&capacity.service, busy(density), sample.ready, limit)
+                && limit < late_share(&capacity.service, busy(density), sample.ready)
         };
         let [lowest, highest] = [
             self.memory.extremes[0].min(self.memory.extremes_before[0]),
             self.memory.extremes[1].max(self.memory.extremes_before[1]),
         ];
         let slots = (sample.step_secs / settings.scaled(SLOT_SECS)).min(1.0);
-        if late && !idle && 0.0 < lowest && predicted(highest) < settings.allowed_late().min(LATE) {
+        if late && !idle && 0.0 < lowest && !over(highest, settings.allowed_late().min(LATE)) {
             self.memory.scale = (self.memory.scale * DOUBT.powf(slots)).min(SCALE_MAX);
-        } else if !late && LATE < predicted(lowest) {
+        } else if !late && over(lowest, LATE) {
             self.memory.scale = (self.memory.scale * TRUST.powf(slots)).max(SCALE_MIN);
         }
     }

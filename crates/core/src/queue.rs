@@ -49,6 +49,13 @@ pub fn late_share(service: &Service, busy_workers: f64, replicas: u32) -> f64 {
     wait_exceeds(service, busy_workers, replicas, service.slack_secs())
 }
 
+/// True when [`late_share`] cannot exceed `limit`, found without Erlang's recursion: P(wait > 0) is at most 1.
+#[must_use]
+pub fn late_share_below(service: &Service, busy_workers: f64, replicas: u32, limit: f64) -> bool {
+    let spare = (u64::from(replicas) * u64::from(service.workers)) as f64 - busy_workers;
+    0.0 < spare && decay(service, spare, service.slack_secs()) <= limit
+}
+
 /// Late share when `backlog` requests already wait: a new request first waits for them to be served.
 #[must_use]
 pub fn late_share_behind(service: &Service, busy_workers: f64, replicas: u32, backlog: f64) -> f64 {
@@ -147,7 +154,12 @@ pub fn fluid_step(
 
 fn tail(service: &Service, erlang: &Erlang, wait_secs: f64) -> f64 {
     let spare = erlang.servers as f64 - erlang.load;
-    erlang.delayed() * (-spare * wait_secs / (service.service_secs * service.variability)).exp()
+    erlang.delayed() * decay(service, spare, wait_secs)
+}
+
+/// How much of the wait's tail is left after `wait_secs` with this many spare workers.
+fn decay(service: &Service, spare: f64, wait_secs: f64) -> f64 {
+    (-spare * wait_secs / (service.service_secs * service.variability)).exp()
 }
 
 /// Erlang's loss formula as a recursion over servers: 1/B(c) = 1 + c/a * 1/B(c-1). Below the load every step shrinks
@@ -268,6 +280,7 @@ mod tests {
             let fewer = late_share(&service, load, replicas);
             let more = late_share(&service, load, replicas + 1);
             prop_assert!((0.0..=1.0).contains(&fewer));
+            prop_assert!(!late_share_below(&service, load, replicas, 0.05) || fewer <= 0.05);
             prop_assert!(more <= fewer + 1e-12);
         }
 
