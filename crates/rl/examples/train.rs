@@ -1,5 +1,5 @@
 //! Trains an actor-critic and says how it does on the loads that nets are chosen on. Writes `weights.safetensors`
-//! into the folder given: `cargo run -p rlscaler-rl --example train -- SEED UPDATES EPISODES FOLDER CHANGE_PRICE`.
+//! into the folder given: `cargo run -p rlscaler-rl --example train -- SEED UPDATES EPISODES FOLDER`.
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -19,9 +19,7 @@ fn argument(index: usize, default: u64) -> u64 {
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let seed = Seed(argument(1, 1));
-    let change_price: f64 = std::env::args().nth(5).and_then(|text| text.parse().ok()).unwrap_or(1.0);
-    let settings =
-        PathwiseSettings { updates: argument(2, 1500), change_price, ..PathwiseSettings::default() };
+    let settings = PathwiseSettings { updates: argument(2, 1500), ..PathwiseSettings::default() };
     let count = argument(3, 3000);
     let folder = PathBuf::from(std::env::args().nth(4).unwrap_or_else(|| "target/training".into()));
     std::fs::create_dir_all(&folder)?;
