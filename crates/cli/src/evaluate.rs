@@ -71,6 +71,8 @@ pub(crate) struct Args {
 pub(crate) enum Format {
     /// For a terminal.
     Table,
+    /// For a document: the scalers side by side, as a Markdown table.
+    Markdown,
     /// For programs; the schema is versioned.
     Json,
     /// One page that needs nothing else.
@@ -98,6 +100,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let report = report::Report::new(&suite, &verdict, &model.describe());
     let text = match args.format {
         Format::Table => table::table(&report),
+        Format::Markdown => table::markdown(&report),
         Format::Json => format!("{}\n", serde_json::to_string_pretty(&report)?),
         Format::Html => html::page(&suite, &verdict, &report),
     };

@@ -10,7 +10,6 @@ mod world;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::Context;
 use jiff::Timestamp;
 use rlscaler_api::validate::Limits;
 use rlscaler_api::yaml;
@@ -85,7 +84,8 @@ pub(crate) struct Watched {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let file = args.policy.display().to_string();
-    let text = std::fs::read_to_string(&args.policy).with_context(|| format!("cannot read {file}"))?;
+    let text = std::fs::read_to_string(&args.policy)
+        .map_err(|error| Unusable(format!("{file}: cannot be read: {error}")))?;
     // No operator, so no floor of the interval.
     let limits = Limits { interval_min_secs: 0.0, ..Limits::default() };
     let (policy, validated) = yaml::read_valid_policy(&text, &file, limits)
@@ -142,6 +142,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     });
     let text = match args.format {
         Format::Table => report::table(&report),
+        Format::Markdown => report::markdown(&report),
         Format::Json => format!("{}\n", serde_json::to_string_pretty(&report)?),
         Format::Html => page::page(&report, &outcome, &scenario),
     };

@@ -23,7 +23,7 @@ for (const element of document.querySelectorAll('h1,h2,p,th,td,figcaption,text')
   const contrast = (Math.max(front, back) + 0.05) / (Math.min(front, back) + 0.05);
   least = Math.min(least, contrast);
 }
-const charts = [...document.querySelectorAll('figure svg')];
+const charts = [...document.querySelectorAll('figure > svg')];
 const empty = charts.filter(svg => svg.getBoundingClientRect().height < 50 || svg.querySelectorAll('path,circle,polygon').length === 0);
 const clipped = charts.filter(svg => [...svg.querySelectorAll('text')].some(text => {
   const [a, b] = [text.getBoundingClientRect(), svg.getBoundingClientRect()];

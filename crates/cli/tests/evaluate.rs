@@ -90,6 +90,7 @@ fn the_page_needs_nothing_from_elsewhere() {
 #[test]
 fn what_cannot_be_used_is_named() {
     let broken = file("broken.csv", "t_seconds,requests_per_second\n0,1\n10,x\n");
+    let policy = example("web-histogram.yaml");
     let suite = file("broken.toml", &TINY.replace("hours = 0.5", "hours = -1"));
     for (arguments, named) in [
         (vec!["evaluate", "--trace", &broken], vec!["broken.csv:3: expected", "`"]),
@@ -104,6 +105,14 @@ fn what_cannot_be_used_is_named() {
             vec!["--scalers: expected one of planner", "`foo`"],
         ),
         (vec!["evaluate", "--trace", "azure", "--profile", "wab"], vec!["wab: cannot be read", "web, jvm"]),
+        (
+            vec!["simulate", "--policy", "nowhere.yaml", "--trace", "azure"],
+            vec!["nowhere.yaml: cannot be read"],
+        ),
+        (
+            vec!["simulate", "--policy", &policy, "--trace", "azure", "--scaler", "foo"],
+            vec!["--scaler: expected", "`foo`"],
+        ),
         (vec!["evaluate", "--trace", "azure", "--seeds", "0"], vec!["--seeds: expected 1 to 1000, found 0"]),
     ] {
         let output = rlscaler(&arguments);

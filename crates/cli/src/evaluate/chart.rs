@@ -27,7 +27,7 @@ const LEAST_LATE: f64 = 1e-4;
 
 const WIDTH: f64 = 620.0;
 const LEFT: f64 = 62.0;
-const RIGHT: f64 = 10.0;
+const RIGHT: f64 = 18.0;
 const TOP: f64 = 10.0;
 
 /// Late share (logarithmic, up) against replica-hours: whatever is further down and left is better.

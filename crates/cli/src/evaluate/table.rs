@@ -28,6 +28,21 @@ pub(crate) fn table(report: &Report) -> String {
     text
 }
 
+/// The scalers side by side as a table for a document, with what it came from.
+pub(crate) fn markdown(report: &Report) -> String {
+    let row = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
+    let rows = scaler_rows(report);
+    let mut text = format!("{}\n", heading(report));
+    for (index, cells) in rows.iter().enumerate() {
+        text.push_str(&row(cells));
+        if index == 0 {
+            let right = std::iter::repeat_n("---:".to_owned(), cells.len() - 1);
+            text.push_str(&row(&std::iter::once("---".to_owned()).chain(right).collect::<Vec<_>>()));
+        }
+    }
+    text
+}
+
 fn heading(report: &Report) -> String {
     let suite = &report.suite;
     let seeds = match (suite.seeds.first(), suite.seeds.last()) {

@@ -151,19 +151,7 @@ fn ours(decision: &Decision) -> Ours {
 
 /// The report as text.
 pub(super) fn table(report: &Report) -> String {
-    let mut text = format!(
-        "policy {} on {}, {}, seed {}: {:.2} h, {:.1} h of history, target {} ms, SLA {} %; rlscaler {} (commit {})\n\n",
-        report.policy,
-        report.trace,
-        report.scaler,
-        report.seed,
-        report.hours,
-        report.history_hours,
-        report.target_ms,
-        report.sla_percent,
-        report.version,
-        report.commit,
-    );
+    let mut text = format!("{}\n", heading(report));
     text.push_str(&grid(&rows(report)));
     let _ = writeln!(text);
     for told in &report.decisions {
@@ -182,6 +170,32 @@ pub(super) fn table(report: &Report) -> String {
         text.push('\n');
     }
     text
+}
+
+/// What it came to, as a table for a document.
+pub(super) fn markdown(report: &Report) -> String {
+    let mut text = format!("{}\n| | |\n| --- | ---: |\n", heading(report));
+    for row in rows(report) {
+        let _ = writeln!(text, "| {} |", row.join(" | "));
+    }
+    text
+}
+
+/// What was run.
+fn heading(report: &Report) -> String {
+    format!(
+        "policy {} on {}, {}, seed {}: {:.2} h, {:.1} h of history, target {} ms, SLA {} %; rlscaler {} (commit {})\n",
+        report.policy,
+        report.trace,
+        report.scaler,
+        report.seed,
+        report.hours,
+        report.history_hours,
+        report.target_ms,
+        report.sla_percent,
+        report.version,
+        report.commit,
+    )
 }
 
 /// What it came to, a name and a value a row.
