@@ -141,7 +141,7 @@ fn check(settings: &Settings, ticks: &[(AnyTick, Override)], seed: u64) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn the_invariants_hold_whatever_is_seen(
