@@ -142,7 +142,6 @@ const HELD_UP: &[&str] = &[
     "ResumedFromZero",
     "Activated",
     "ScaleDownPaused",
-    "WindowNotFilled",
     "ClockStepped",
 ];
 /// Codes of what decides the number in both directions.

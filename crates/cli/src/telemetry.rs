@@ -1,5 +1,6 @@
 //! What the operator tells about itself: log lines, and one small HTTP server for metrics and probes.
 
+use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -32,7 +33,7 @@ pub(crate) fn init_logging(format: LogFormat) {
     let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     match format {
         LogFormat::Json => subscriber.json().flatten_event(true).with_current_span(false).init(),
-        LogFormat::Text => subscriber.with_target(false).init(),
+        LogFormat::Text => subscriber.with_target(false).with_ansi(std::io::stderr().is_terminal()).init(),
     }
 }
 

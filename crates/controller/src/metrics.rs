@@ -225,7 +225,6 @@ impl Collector for Policies {
             labels.push(("model", &sample.model));
             ConstGauge::new(1.0).encode(family.encode_family(&labels.as_slice())?)?;
         }
-        drop(family);
         self.encode_signals(&samples, encoder)
     }
 }
@@ -245,7 +244,6 @@ impl Policies {
                 ConstGauge::new(age_secs).encode(family.encode_family(&signal_labels(key, name))?)?;
             }
         }
-        drop(family);
         let counter = ConstCounter::new(0u64);
         let help = "Ticks at which a signal could not be acted on";
         let mut family =

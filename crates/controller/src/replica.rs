@@ -10,7 +10,8 @@ use kube::runtime::controller::Action;
 use rlscaler_api::conditions::EventReason;
 use rlscaler_api::overrides::{Resolved, ignores_conflicts, resolve};
 use rlscaler_api::{RLReplicaPolicy, RLReplicaPolicyStatus, Validated, memory};
-use rlscaler_core::Decision;
+use rlscaler_core::settings::Mode;
+use rlscaler_core::{Brain, Decision};
 
 pub mod apply;
 pub mod conditions;
@@ -31,9 +32,9 @@ pub mod target;
 pub mod telling;
 pub mod wish;
 
+use crate::call::Class;
 use crate::context::Context;
-use crate::metrics::{DecisionLabels, PolicyKey};
-use crate::models::Chosen;
+use crate::metrics::{DecisionLabels, PolicyKey, PolicySample};
 use apply::{Applied, At};
 use conditions::Facts;
 use conflicts::Conflict;
@@ -62,14 +63,7 @@ pub async fn tick(policy: &RLReplicaPolicy, ctx: &Context) -> Action {
         Err(faults) => {
             let before = known.before(policy);
             let planned = plan::refused(&tick.frame(&before, None, String::new()), &faults);
-            tick.report(
-                &mut known,
-                &before,
-                &planned.status,
-                Vec::new(),
-                rlscaler_core::settings::Mode::Auto,
-            )
-            .await;
+            tick.report(&mut known, &before, &planned.status, Vec::new(), Mode::Auto).await;
             known.due = None;
             Action::await_change()
         }
@@ -166,8 +160,9 @@ impl Tick<'_> {
                 continue;
             }
             let planned = self.settle(planned, &decision, applied.as_ref(), validated, &seen, known);
-            let news = self.news(&decision, planned.plan, validated, will, &seen, known);
-            self.publish(&decision, planned.plan, &before, validated, &seen, &model, known);
+            let news = self.news(&decision, planned.plan, will, &seen, known);
+            let sample = sample::sample(&decision, &validated.settings, &seen, model.describe(), known);
+            self.publish(&decision, planned.plan, sample);
             self.report(known, &before, &planned.status, news, validated.settings.mode).await; // writes
             return;
         }
@@ -191,7 +186,7 @@ impl Tick<'_> {
             first.memory = Some(memory::to_status(&after.memory()));
             if !report::status(self.ctx, &self.about, known, before, &first, self.now, Urgency::Now).await {
                 let why = "the memory could not be written to status first".to_owned();
-                return Some(Applied::Failed { class: crate::call::Class::Transient, why });
+                return Some(Applied::Failed { class: Class::Transient, why });
             }
         }
         let applied = apply::scale(at, from, to).await;
@@ -224,15 +219,13 @@ impl Tick<'_> {
             Some(applied) => plan::settled(planned, applied, policy.metadata.generation, now),
             None => planned,
         };
-        let savings = known.savings.take().unwrap_or_else(|| {
-            savings::Savings::resume(policy.status.as_ref().and_then(|status| status.savings.as_ref()), now)
-        });
-        let mut savings = savings;
+        let stored = policy.status.as_ref().and_then(|status| status.savings.as_ref());
+        let mut savings = known.savings.take().unwrap_or_else(|| savings::Savings::resume(stored, now));
         let price = seen.report.signals.price.usable().or(validated.settings.price_per_replica_hour);
         savings.add(now, seen.scale.replicas, decision.hpa_would_be(), price);
         planned.status.savings = Some(savings.status(validated.currency.as_ref()));
         known.savings = Some(savings);
-        let remembered = known.brain.as_ref().map(rlscaler_core::Brain::memory);
+        let remembered = known.brain.as_ref().map(Brain::memory);
         planned.status.memory = remembered.as_ref().map(memory::to_status);
         known.memory = remembered;
         planned
@@ -243,7 +236,6 @@ impl Tick<'_> {
         &self,
         decision: &Decision,
         plan: Plan,
-        validated: &Validated,
         will: &Resolved,
         seen: &Seen,
         known: &mut Known,
@@ -261,39 +253,27 @@ impl Tick<'_> {
         if let Plan::Scale { .. } = plan {
             news.insert(0, plan::rescaled(decision, self.now));
         }
-        let _ = validated;
         news
     }
 
-    /// Metrics.
-    #[expect(clippy::too_many_arguments, reason = "one number of each goes into the sample")]
-    fn publish(
-        &self,
-        decision: &Decision,
-        plan: Plan,
-        before: &RLReplicaPolicyStatus,
-        validated: &Validated,
-        seen: &Seen,
-        model: &Chosen<'_>,
-        known: &mut Known,
-    ) {
-        let _ = before;
+    /// Counts the decision and leaves a sample of the policy behind, unless the policy is gone by now.
+    fn publish(&self, decision: &Decision, plan: Plan, sample: PolicySample) {
         let labels = DecisionLabels { action: plan.action(), reason: decision.main_reason().code() };
         self.ctx.metrics.decisions.get_or_create(&labels).inc();
-        let sample = sample::sample(decision, &validated.settings, seen, model.describe(), known);
         if self.ctx.states.has(&self.about.uid) {
             self.ctx.metrics.publish(self.key.clone(), sample);
         }
     }
 
-    /// Status first, then what changed in it, so that a restart in between repeats nothing.
+    /// News have names of their own and may be repeated; what changed in status is told once status stands, so that a
+    /// restart in between repeats nothing.
     async fn report(
         &self,
         known: &mut Known,
         before: &RLReplicaPolicyStatus,
         status: &RLReplicaPolicyStatus,
         news: Vec<Telling>,
-        mode: rlscaler_core::settings::Mode,
+        mode: Mode,
     ) {
         let Self { ctx, about, now, .. } = self;
         report::tell(ctx, about, &news, *now).await;
