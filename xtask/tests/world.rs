@@ -1,5 +1,7 @@
 //! The world emulator against the real HPA and the real kubectl, in a cluster of its own.
 
+#![allow(clippy::unwrap_used)] // a test fails by panicking
+
 use std::sync::Arc;
 
 use rlscaler_sim::model::ServiceModel;
