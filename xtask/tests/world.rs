@@ -1,7 +1,6 @@
 //! The world emulator against the real HPA and the real kubectl, in a cluster of its own.
 
-#![allow(clippy::unwrap_used)] // a test fails by panicking
-
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 use std::sync::Arc;
 
 use rlscaler_sim::model::ServiceModel;

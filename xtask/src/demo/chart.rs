@@ -10,6 +10,12 @@ const RIGHT: f64 = 12.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 28.0;
 
+/// Height of a label; a mark nearer to the top than this has its name below it.
+const LABEL: f64 = 14.0;
+
+/// Half the width of the widest label of time: one nearer to the right edge ends there.
+const HALF_LABEL: f64 = 24.0;
+
 /// Lines across the chart, about.
 const GRID_LINES: f64 = 4.0;
 
@@ -73,6 +79,7 @@ pub(super) fn svg(chart: &Chart<'_>) -> String {
     grid(&mut svg, &scale, step, chart.unit);
     if let Some((value, name)) = chart.mark {
         let y = scale.y(value);
+        let name_y = if y < TOP + LABEL { y + LABEL } else { y - 5.0 };
         put(
             &mut svg,
             format_args!(
@@ -82,7 +89,7 @@ pub(super) fn svg(chart: &Chart<'_>) -> String {
         );
         put(
             &mut svg,
-            format_args!("<text class=\"end\" x=\"{}\" y=\"{:.1}\">{name}</text>", WIDTH - RIGHT, y - 5.0),
+            format_args!("<text class=\"end\" x=\"{}\" y=\"{name_y:.1}\">{name}</text>", WIDTH - RIGHT),
         );
     }
     for line in &chart.lines {
@@ -125,11 +132,12 @@ fn grid(svg: &mut String, scale: &Scale, step: f64, unit: &str) {
     let every = nice_step(minutes / 6.0).max(1.0);
     let mut minute = 0.0;
     while minute <= minutes {
+        let x = scale.x(minute * 60.0);
+        let (class, x) = if WIDTH - HALF_LABEL < x { ("end", WIDTH) } else { ("middle", x) };
         put(
             svg,
             format_args!(
-                "<text class=\"middle\" x=\"{:.1}\" y=\"{}\">{} min</text>",
-                scale.x(minute * 60.0),
+                "<text class=\"{class}\" x=\"{x:.1}\" y=\"{}\">{} min</text>",
                 HEIGHT - 8.0,
                 tidy(minute)
             ),
