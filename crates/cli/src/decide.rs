@@ -215,6 +215,9 @@ fn policy(
 fn parse(line: &str) -> Result<Line, String> {
     let value: serde_json::Value =
         serde_json::from_str(line).map_err(|error| format!("is no JSON: {error}"))?;
+    if !value.is_object() {
+        return Err("is no JSON object".to_owned());
+    }
     // Told apart by hand: an untagged enum would not say which field is wrong.
     if value.get("history").is_some() {
         return serde_json::from_value(value).map(Line::Past).map_err(|error| error.to_string());

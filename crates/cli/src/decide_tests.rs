@@ -102,11 +102,8 @@ fn an_unusable_line_is_named() {
         }
     };
     check("{", &["JSON"]);
-    check("[]", &["invalid type"]);
-    check(
-        r#"{"time": 1, "replicas": -1, "ready": 1}"#,
-        &["replicas", "-1"].map(|word| if word == "replicas" { "invalid value" } else { word }),
-    );
+    check("[]", &["no JSON object"]);
+    check(r#"{"time": 1, "replicas": -1, "ready": 1}"#, &["invalid value", "-1"]);
     check(r#"{"time": 1, "ready": 1}"#, &["replicas"]);
     check(r#"{"time": 0, "replicas": 1, "ready": 1}"#, &["times must increase"]);
     check(r#"{"time": 1e300, "replicas": 1, "ready": 1}"#, &["no time"]);
