@@ -100,31 +100,32 @@ pub fn older_policy<'a>(
     rivals.min_by_key(|other| age(other)).and_then(|other| other.metadata.name.clone())
 }
 
-/// Changes of `spec.replicas` that were not ours, of the last minutes.
+/// Counts of ours that somebody else overwrote, of the last minutes. What others do among themselves (an HPA beside a
+/// policy in `Shadow`) is no quarrel of ours.
 #[derive(Debug, Clone, Default)]
 pub struct Rewrites {
     times: VecDeque<Timestamp>,
-    /// What the replicas were when we last looked or wrote.
-    expected: Option<u32>,
+    /// What we wrote last, as long as it stands.
+    ours: Option<u32>,
     writers: Vec<String>,
 }
 
 impl Rewrites {
-    /// True when the replicas are not what they were when last looked at: the target should be asked who wrote them.
+    /// True when what we wrote was overwritten: the target should be asked by whom.
     #[must_use]
     pub fn is_foreign(&self, replicas: u32) -> bool {
-        self.expected.is_some_and(|expected| expected != replicas)
+        self.ours.is_some_and(|ours| ours != replicas)
     }
 
     /// What was seen, and by whom it was written where that was asked.
     pub fn see(&mut self, now: Timestamp, replicas: u32, writers: Option<Vec<String>>) {
         if self.is_foreign(replicas) {
             self.times.push_back(now);
+            self.ours = None;
             if let Some(writers) = writers {
                 self.writers = writers;
             }
         }
-        self.expected = Some(replicas);
         let horizon = now - SignedDuration::from_secs(REWRITE_WINDOW_SECS);
         while self.times.front().is_some_and(|time| *time < horizon) || QUARREL_REWRITES < self.times.len() {
             self.times.pop_front();
@@ -133,7 +134,7 @@ impl Rewrites {
 
     /// What we wrote ourselves.
     pub fn wrote(&mut self, replicas: u32) {
-        self.expected = Some(replicas);
+        self.ours = Some(replicas);
     }
 
     /// Those who keep rewriting; empty while it may have been a person.
@@ -182,7 +183,6 @@ mod tests {
     #[test]
     fn whoever_keeps_rewriting_the_replicas_is_backed_off_from_and_a_person_is_not() {
         let mut rewrites = Rewrites::default();
-        rewrites.see(at(0), 3, None);
         let argocd = || Some(vec!["argocd".to_owned()]);
         for (round, secs) in [60, 120, 180].into_iter().enumerate() {
             assert_eq!(rewrites.quarrel(), Vec::<String>::new(), "round {round}");
@@ -195,5 +195,14 @@ mod tests {
         assert_eq!(rewrites.quarrel(), ["argocd"]);
         rewrites.see(at(661), 3, None);
         assert!(rewrites.quarrel().is_empty(), "after a while it is tried again");
+    }
+
+    #[test]
+    fn what_others_do_among_themselves_is_no_quarrel() {
+        let mut rewrites = Rewrites::default();
+        for secs in 0..20 {
+            rewrites.see(at(secs * 15), (secs % 7) as u32, None);
+        }
+        assert!(rewrites.quarrel().is_empty());
     }
 }
