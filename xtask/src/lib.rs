@@ -4,5 +4,6 @@ pub mod browser;
 pub mod cluster;
 pub mod codegen;
 pub mod demo;
+pub mod differential;
 pub mod test;
 pub mod tools;

@@ -19,6 +19,8 @@ enum Task {
     Codegen(xtask::codegen::Arguments),
     /// The same service twice on the same traffic: one under an RLReplicaPolicy, one under a stock HPA.
     Demo(xtask::demo::Arguments),
+    /// Records what the real HPA decides on random inputs and compares ours with it.
+    Differential(xtask::differential::Arguments),
     /// Everything CI runs: format, generated files, lint, and all tests, on a real control plane where it takes one.
     Test,
 }
@@ -39,6 +41,7 @@ fn run(task: Task) -> anyhow::Result<()> {
         Task::Cluster(action) => xtask::cluster::command::run(&action),
         Task::Codegen(arguments) => xtask::codegen::run(&arguments),
         Task::Demo(arguments) => xtask::demo::run(&arguments),
+        Task::Differential(arguments) => xtask::differential::run(&arguments),
         Task::Test => xtask::test::run(),
     }
 }

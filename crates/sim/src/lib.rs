@@ -14,6 +14,7 @@ pub mod metrics;
 pub mod model;
 pub mod outcome;
 pub mod profile;
+pub mod recorded_hpa;
 pub mod rules;
 pub mod run;
 pub mod scalers;

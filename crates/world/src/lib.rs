@@ -25,4 +25,5 @@ mod world;
 pub use load::Load;
 pub use pods::Workload;
 pub use score::{Point, Score};
+pub use serve::https;
 pub use world::{WorkloadNow, World, WorldOptions};

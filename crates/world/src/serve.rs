@@ -61,6 +61,17 @@ pub(crate) async fn resource_metrics(
     axum::serve(TlsListener::new(listener, tls)?, router).await
 }
 
+/// Serves routes over HTTPS on a free loopback port until the future is dropped, with a certificate made for the
+/// occasion; for tests that play an aggregated API of their own.
+///
+/// # Errors
+/// When no port or no certificate can be had.
+pub async fn https(router: Router) -> Result<(u16, impl Future<Output = io::Result<()>> + Send)> {
+    let (listener, port) = listen().await?;
+    let listener = TlsListener::new(listener, self_signed()?)?;
+    Ok((port, async move { axum::serve(listener, router).await }))
+}
+
 /// A certificate for `localhost` that nobody needs to trust.
 pub(crate) fn self_signed() -> Result<TlsAcceptor> {
     let made =
