@@ -395,6 +395,14 @@ mod tests {
     }
 
     #[test]
+    fn what_a_pod_without_metric_is_taken_to_use_is_cut_off_for_each_pod() {
+        let mut pods = vec![(PodClass::Missing, 1); 4];
+        pods.push((PodClass::Ready(0), 1));
+        // 150 % of one milli-core is one, not one and a half: 4 of 5 make 80 %, and 5 * 80 / 150 is 2.7.
+        assert_eq!(utilization_replicas(&pods, 150, 5, Tolerances::default()), Some(3));
+    }
+
+    #[test]
     fn a_pod_without_request_makes_it_incomputable() {
         let pods = [(PodClass::Ready(900), 1000), (PodClass::Ignored, 0)];
         assert_eq!(utilization_replicas(&pods, 60, 2, Tolerances::default()), None);

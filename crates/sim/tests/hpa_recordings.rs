@@ -10,7 +10,7 @@ use rlscaler_sim::recorded_hpa::replay;
 const DECISIONS: usize = 300;
 
 /// Every kind must have been met this often.
-const OF_EACH_KIND: usize = 5;
+const OF_EACH_KIND: usize = 4;
 
 const KINDS: [&str; 15] = [
     "scaled up",

@@ -29,7 +29,7 @@ use crate::cluster::{Cluster, ClusterOptions, HpaOptions, NodeOptions};
 use crate::demo::stage;
 
 /// Decisions each service is good for: a few windows and periods pass by.
-const DECISIONS_EACH: usize = 10;
+const DECISIONS_EACH: usize = 12;
 
 /// Fewer would not be of many kinds; more at once would wait for each other on a small machine.
 const SERVICES: RangeInclusive<usize> = 8..=48;
@@ -41,7 +41,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Between two syncs of an HPA.
-const SYNC_PERIOD: Duration = Duration::from_millis(1500);
+const SYNC_PERIOD: Duration = Duration::from_millis(1200);
 
 /// The controller's log tells the moment of each sync; a sync that we keep waiting must not keep others waiting; and
 /// Deployments and pods must stay as we make them.

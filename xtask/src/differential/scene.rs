@@ -22,6 +22,8 @@ pub(super) struct Scene {
     draws: Stream,
     /// Chance that a pod has no metric in a sync.
     missing: f64,
+    /// Load jumps far up and down over healthy pods, against limits of the rate; otherwise the pods are what varies.
+    jumpy: bool,
 }
 
 /// What must be written before the next sync.
@@ -36,25 +38,28 @@ impl Scene {
     /// A new service; `now` in whole seconds of the recording.
     pub(super) fn new(flags: &Controller, number: usize, now: i64) -> Self {
         let mut draws = Seed(flags.seed).stream(&format!("service {number}"));
-        let (min, span) = (draws.random_range(1..=3), draws.random_range(3..=20));
+        let jumpy = draws.random_bool(0.5);
+        let (min, span) =
+            (draws.random_range(1..=3), draws.random_range(if jumpy { 12..=30 } else { 3..=20 }));
         let target = [40, 50, 60, 70, 80, 95, 120, 150].choose(&mut draws).copied().unwrap_or(60);
-        let behavior = draws.random_bool(0.7).then(|| draw_behavior(&mut draws));
+        let behavior =
+            draws.random_bool(if jumpy { 0.9 } else { 0.5 }).then(|| draw_behavior(&mut draws, jumpy));
         let service = Service { service: number, min, max: min + span, target, behavior };
-        let count = draws.random_range(1..=6);
+        let count = draws.random_range(if jumpy { 3..=5 } else { 1..=6 });
         let request = draw_request(&mut draws);
         let mut pods = Vec::new();
         for _ in 0..count {
             let request = if draws.random_bool(0.15) { draw_request(&mut draws) } else { request };
-            let mut pod = Pod { request, ..draw_pod(&mut draws, flags, now) };
-            if draws.random_bool(0.005) {
-                pod.request = 0;
-            }
-            pods.push(pod);
+            let state =
+                if jumpy { healthy_pod(&mut draws, flags, now) } else { draw_pod(&mut draws, flags, now) };
+            let request = if draws.random_bool(0.015) { 0 } else { request };
+            pods.push(Pod { request, ..state });
         }
         let containers = (0..count).map(|_| if draws.random_bool(0.2) { 2 } else { 1 }).collect();
-        let missing = [0.0, 0.0, 0.15, 0.4].choose(&mut draws).copied().unwrap_or(0.0);
-        let mut scene =
-            Self { service, pods, containers, outage: false, flags: flags.clone(), draws, missing };
+        let missing =
+            if jumpy { 0.0 } else { [0.0, 0.0, 0.15, 0.4].choose(&mut draws).copied().unwrap_or(0.0) };
+        let flags = flags.clone();
+        let mut scene = Self { service, pods, containers, outage: false, flags, draws, missing, jumpy };
         scene.draw_metrics(now);
         scene
     }
@@ -70,7 +75,7 @@ impl Scene {
     /// Chooses what the next sync shall find; `current`: replicas now.
     pub(super) fn next(&mut self, now: i64, current: u32) -> Change {
         let mut changed = Vec::new();
-        if self.draws.random_bool(0.3) {
+        if self.draws.random_bool(if self.jumpy { 0.05 } else { 0.3 }) {
             let index = self.draws.random_range(0..self.pods.len());
             let old = &self.pods[index];
             // Deletion is for ever.
@@ -84,7 +89,7 @@ impl Scene {
         self.draw_metrics(now);
         let replicas = if current == 0 {
             Some(self.draws.random_range(self.service.min..=self.service.max))
-        } else if self.draws.random_bool(0.12) {
+        } else if self.draws.random_bool(if self.jumpy { 0.03 } else { 0.12 }) {
             Some(if self.draws.random_bool(0.3) {
                 self.outside()
             } else {
@@ -130,6 +135,10 @@ impl Scene {
     /// Mean utilization: anything, or at the very limit of the tolerance.
     fn draw_percent(&mut self) -> f64 {
         let target = f64::from(self.service.target);
+        if self.jumpy {
+            let factor = if self.draws.random_bool(0.55) { 2.0..5.0 } else { 0.1..0.6 };
+            return target * self.draws.random_range(factor);
+        }
         let near = [-1.0, 0.0, 1.0].choose(&mut self.draws).copied().unwrap_or(0.0);
         match self.draws.random_range(0..10) {
             0 => 0.0,
@@ -144,6 +153,13 @@ impl Scene {
 
 fn draw_request(draws: &mut Stream) -> u64 {
     [100, 200, 250, 333, 500, 1000, 1501].choose(draws).copied().unwrap_or(100)
+}
+
+/// An old pod that is ready, without request and metric.
+fn healthy_pod(draws: &mut Stream, flags: &Controller, now: i64) -> Pod {
+    let started = now - flags.cpu_initialization_secs as i64 - draws.random_range(60..3000);
+    let ready = Some((Ready::True, started + draws.random_range(1..20)));
+    Pod { request: 0, phase: Phase::Running, deleted: false, started: Some(started), ready, metric: None }
 }
 
 /// A pod of some age and state, without request and metric.
@@ -181,18 +197,18 @@ fn draw_pod(draws: &mut Stream, flags: &Controller, now: i64) -> Pod {
     }
 }
 
-fn draw_behavior(draws: &mut Stream) -> WrittenBehavior {
-    let mut rules = || draws.random_bool(0.8).then(|| draw_rules(draws));
+fn draw_behavior(draws: &mut Stream, jumpy: bool) -> WrittenBehavior {
+    let mut rules = || draws.random_bool(0.8).then(|| draw_rules(draws, jumpy));
     WrittenBehavior { scale_up: rules(), scale_down: rules() }
 }
 
 /// Windows and periods of few seconds, so that they begin and end within a recording.
-fn draw_rules(draws: &mut Stream) -> Rules {
+fn draw_rules(draws: &mut Stream, jumpy: bool) -> Rules {
     let some = |draws: &mut Stream, choices: &[&str]| choices.choose(draws).map(|text| (*text).to_owned());
     let mut policies = Vec::new();
     for _ in 0..[0, 1, 1, 2, 3].choose(draws).copied().unwrap_or(1) {
         let (kind, values) =
-            if draws.random_bool(0.5) { ("Pods", [1, 2, 4, 6]) } else { ("Percent", [10, 50, 100, 250]) };
+            if draws.random_bool(0.5) { ("Pods", [1, 2, 3, 6]) } else { ("Percent", [10, 30, 75, 250]) };
         policies.push(Rate {
             kind: kind.to_owned(),
             value: values.choose(draws).copied().unwrap_or(1),
@@ -200,10 +216,11 @@ fn draw_rules(draws: &mut Stream) -> Rules {
         });
     }
     Rules {
-        stabilization_window_seconds: [None, Some(0), Some(0), Some(2), Some(4), Some(8)]
-            .choose(draws)
-            .copied()
-            .flatten(),
+        stabilization_window_seconds: if jumpy && draws.random_bool(0.7) {
+            Some(0)
+        } else {
+            [None, Some(0), Some(2), Some(4), Some(8)].choose(draws).copied().flatten()
+        },
         select_policy: if draws.random_bool(0.5) {
             some(draws, &["Max", "Min", "Min", "Disabled"])
         } else {
