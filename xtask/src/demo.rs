@@ -94,6 +94,7 @@ async fn play(arguments: &Arguments, plan: &Plan, operator: &Path, cluster: &Clu
     let series = stage.world.series();
     live.say("the trace has ended and no longer counts; now a person takes over");
     let obeyed = override_act::play(&stage, &mut live).await?;
+    live.end();
     let result = result::DemoResult::new(plan, &scores, obeyed)?;
     println!("\n{}", result.table());
     write(&arguments.html, &page::render(plan, &result, &series))?;

@@ -49,6 +49,13 @@ impl Live {
             false => drop(self.screen.println(text)),
         }
     }
+
+    /// Leaves the last block where it stands and draws no more.
+    pub(super) fn end(self) {
+        for line in &self.lines {
+            line.abandon();
+        }
+    }
 }
 
 fn block(glance: &Glance, speed: u32) -> [String; LINES] {

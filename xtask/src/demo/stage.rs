@@ -19,14 +19,18 @@ use super::plan::Plan;
 use super::policy_status;
 use crate::cluster::{Cluster, ScrapeJob};
 
-/// Longest time for the services to calm down, or for both scalers to decide once; wall time, on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(180);
+/// Longest time for the services to calm down, or for both scalers to decide once; wall time: at K = 1 a start-up and
+/// two minutes, and as much again on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(420);
 
 /// Between two looks while waiting, wall time.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// A service has calmed down when less than this share of its last minute was late.
 const CALM_LATE_RATIO: f64 = 0.01;
+
+/// How long it must have been so, trace time: longer than every window.
+const CALM_SECS: f64 = 60.0;
 
 /// The running demo.
 pub(super) struct Stage<'a> {
@@ -155,13 +159,53 @@ async fn start_world(plan: &Plan, client: Client) -> Result<World> {
     .await
 }
 
-/// While the first pods start nobody is served; both services begin once that is behind them.
+/// While the first pods start nobody is served; both services begin once that is behind them, and out of the windows
+/// that either scaler looks at.
 async fn await_calm(world: &World) -> Result<()> {
     let began = Instant::now();
-    let calm = |workload: &WorkloadNow| workload.p95_secs.is_some() && workload.late_ratio < CALM_LATE_RATIO;
-    while !world.now().iter().all(calm) {
-        ensure!(began.elapsed() < PATIENCE, "the services are still late after {} s", PATIENCE.as_secs());
+    let mut calm_since_secs = None;
+    loop {
+        let workloads = world.now();
+        let now_secs = workloads.first().map_or(0.0, |workload| workload.score.secs);
+        if !workloads.iter().all(is_calm) {
+            calm_since_secs = None;
+        } else if CALM_SECS <= now_secs - *calm_since_secs.get_or_insert(now_secs) {
+            return Ok(());
+        }
+        ensure!(began.elapsed() < PATIENCE, "the services have not calmed down in {} s", PATIENCE.as_secs());
         tokio::time::sleep(LOOK).await;
     }
-    Ok(())
+}
+
+fn is_calm(workload: &WorkloadNow) -> bool {
+    let complete = 0 < workload.wanted && workload.ready == workload.wanted;
+    complete && workload.p95_secs.is_some() && workload.late_ratio < CALM_LATE_RATIO
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rlscaler_world::Score;
+
+    #[test]
+    fn a_service_is_calm_when_all_its_pods_serve_and_nobody_is_late() {
+        let score = Score {
+            offered: 0,
+            late_ratio: 0.0,
+            replica_hours: 0.0,
+            changes: 0,
+            p95_secs: None,
+            min_replicas: 0,
+            max_replicas: 0,
+            secs: 0.0,
+        };
+        let calm =
+            WorkloadNow { wanted: 5, ready: 5, existing: 5, p95_secs: Some(0.1), late_ratio: 0.0, score };
+        assert!(is_calm(&calm));
+        // Nobody is late yet in the first seconds of an overload.
+        assert!(!is_calm(&WorkloadNow { ready: 4, ..calm.clone() }));
+        assert!(!is_calm(&WorkloadNow { wanted: 0, ready: 0, ..calm.clone() }));
+        assert!(!is_calm(&WorkloadNow { p95_secs: None, ..calm.clone() }));
+        assert!(!is_calm(&WorkloadNow { late_ratio: 0.01, ..calm }));
+    }
 }
