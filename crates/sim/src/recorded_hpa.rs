@@ -370,6 +370,7 @@ fn kinds(service: &Service, real: &Decision, pods: &[(PodClass, u64)]) -> Vec<&'
         ("with an ignored pod", any(|class| *class == PodClass::Ignored)),
         ("with an unready pod", any(|class| *class == PodClass::Unready)),
         ("with a pod without metric", any(|class| *class == PodClass::Missing)),
+        ("with a pod without request", pods.iter().any(|(_, request)| *request == 0)),
         ("held below what metrics ask for", real.wanted.is_some() && real.desired < wished),
         ("held above what metrics ask for", real.wanted.is_some() && wished < real.desired),
         ("with behavior", service.behavior.is_some()),

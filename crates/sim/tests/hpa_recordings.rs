@@ -10,9 +10,9 @@ use rlscaler_sim::recorded_hpa::replay;
 const DECISIONS: usize = 300;
 
 /// Every kind must have been met this often.
-const OF_EACH_KIND: usize = 4;
+const OF_EACH_KIND: usize = 5;
 
-const KINDS: [&str; 15] = [
+const KINDS: [&str; 16] = [
     "scaled up",
     "scaled down",
     "left alone though metrics ask for change",
@@ -23,6 +23,7 @@ const KINDS: [&str; 15] = [
     "with an ignored pod",
     "with an unready pod",
     "with a pod without metric",
+    "with a pod without request",
     "held below what metrics ask for",
     "held above what metrics ask for",
     "with behavior",

@@ -52,8 +52,10 @@ impl Scene {
             let request = if draws.random_bool(0.15) { draw_request(&mut draws) } else { request };
             let state =
                 if jumpy { healthy_pod(&mut draws, flags, now) } else { draw_pod(&mut draws, flags, now) };
-            let request = if draws.random_bool(0.015) { 0 } else { request };
             pods.push(Pod { request, ..state });
+        }
+        if draws.random_bool(0.04) {
+            pods[0].request = 0;
         }
         let containers = (0..count).map(|_| if draws.random_bool(0.2) { 2 } else { 1 }).collect();
         let missing =
