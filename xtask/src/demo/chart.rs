@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 const WIDTH: f64 = 900.0;
 const HEIGHT: f64 = 240.0;
-const LEFT: f64 = 56.0;
+const LEFT: f64 = 66.0;
 const RIGHT: f64 = 12.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 28.0;
