@@ -13,6 +13,10 @@ use crate::sense::{Load, Senses};
 /// Seconds of backlog a service can hold before its callers give up.
 const BACKLOG_SECS: f64 = 10.0;
 
+/// Late share from which on callers are taken to wait as long as they are willing to, where latency is beyond what its
+/// histogram tells.
+const MOSTLY_LATE: f64 = 0.5;
+
 /// CPU is a rough measure of requests: it must show this much more than the level that is carried.
 const CLEARLY_MORE: f64 = 1.25;
 
@@ -51,26 +55,28 @@ impl Brain {
         self.backlog = self.backlog_after(seen, tick, senses);
     }
 
-    /// What waits: by Little's law from latency beyond the target; without a latency signal, by the fluid model.
+    /// What waits: by Little's law from latency beyond the target, or from the late share where latency is beyond its
+    /// histogram; without a latency signal, by the fluid model.
     fn backlog_after(&self, seen: &Observation, tick: &Tick, senses: &Senses) -> f64 {
         let Some(load) = senses.load else { return 0.0 };
         let Some(capacity) = self.estimator.capacity(&self.settings, seen.pod_cpu_request) else {
             return 0.0;
         };
         let served = f64::from(seen.pods.ready) * capacity.load_per_pod / self.estimator.scale();
-        if let Some(ratio) = senses.latency_ratio {
+        let longest_secs = self.settings.scaled(BACKLOG_SECS);
+        let beyond =
+            |ratio: f64| ((ratio - 1.0).max(0.0) * self.settings.objective.target_secs).min(longest_secs);
+        let mostly_late = senses.late_share.filter(|late| MOSTLY_LATE <= *late);
+        let late_secs = senses.latency_ratio.map(beyond).or(mostly_late.map(|late| late * longest_secs));
+        if let Some(late_secs) = late_secs {
             let busy = senses.utilization.is_none_or(|used| planner::IDLE <= used);
-            if !busy || load.value < planner::IDLE * served {
-                return 0.0;
-            }
-            let late_secs = (ratio - 1.0).max(0.0) * self.settings.objective.target_secs;
-            return load.value * late_secs.min(BACKLOG_SECS);
+            return if busy && planner::IDLE * served <= load.value { load.value * late_secs } else { 0.0 };
         }
         if self.settings.declared.latency || load.by_cpu {
             return 0.0;
         }
         let waiting = self.backlog + (load.value - served) * tick.step_secs;
-        waiting.clamp(0.0, BACKLOG_SECS * served.max(load.value))
+        waiting.clamp(0.0, longest_secs * served.max(load.value))
     }
 
     /// Demand at the horizon, and n0.

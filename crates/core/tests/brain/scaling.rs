@@ -188,3 +188,21 @@ fn a_world_five_times_faster_decides_the_same() {
         );
     }
 }
+
+#[test]
+fn latency_beyond_its_histogram_with_nearly_all_late_clears_what_waits() {
+    let mut declared = settings();
+    declared.declared.sla = true;
+    let answer = |late: bool| {
+        let mut service = Service::new(declared.clone(), 8);
+        service.run_spoiled(600.0, 480.0, |seen| seen.signals.sla = fresh(1.0));
+        service.replicas = 6;
+        service.tick(480.0, |seen| {
+            seen.signals.sla = fresh(if late { 0.02 } else { 1.0 });
+            seen.signals.latency = if late { Signal::Invalid } else { fresh(0.08) };
+        })
+    };
+    let (calm, overloaded) = (answer(false), answer(true));
+    assert!(calm.proposed() + 2 <= overloaded.proposed(), "{} {}", calm.proposed(), overloaded.proposed());
+    assert!(says(&overloaded, "Backlog"), "{:?}", codes(&overloaded));
+}
