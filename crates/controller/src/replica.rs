@@ -7,6 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kube::ResourceExt;
 use kube::runtime::controller::Action;
+use kube::runtime::reflector::ObjectRef;
 use rlscaler_api::conditions::EventReason;
 use rlscaler_api::overrides::{Resolved, ignores_conflicts, resolve};
 use rlscaler_api::{RLReplicaPolicy, RLReplicaPolicyStatus, Validated, memory};
@@ -35,6 +36,7 @@ pub mod wish;
 use crate::call::Class;
 use crate::context::Context;
 use crate::metrics::{DecisionLabels, PolicyKey, PolicySample};
+use crate::run::Guarded;
 use apply::{Applied, At};
 use conditions::Facts;
 use conflicts::Conflict;
@@ -103,7 +105,7 @@ impl Tick<'_> {
         }
         let will = resolve(policy.annotations(), policy.spec.override_.as_ref(), now);
         match observe::observe(ctx, policy, validated, known, now).await {
-            Ok(observed) => self.scale(validated, &will, observed, known).await,
+            Ok(observed) => self.scale(validated, observed, known).await,
             Err(blind) => self.hold(validated, &will, &blind, known).await,
         }
         self.again(known)
@@ -121,15 +123,17 @@ impl Tick<'_> {
     }
 
     /// Decide, plan, apply, report; again when the count moved under the decision's feet.
-    async fn scale(&self, validated: &Validated, will: &Resolved, observed: Observed, known: &mut Known) {
+    async fn scale(&self, validated: &Validated, observed: Observed, known: &mut Known) {
         let Self { ctx, policy, .. } = *self;
         let Observed { resource, mut seen, request } = observed;
         decide::recall(&ctx.signals, policy, validated, (&request, &seen.observation), known, self.now).await; // reads
         let model = ctx.models.choose(validated.model.as_deref());
-        let by = news::written_by(policy, will);
         let before = known.before(policy);
-        let insists = ignores_conflicts(policy.annotations());
         for attempt in 1..=MAX_DECISIONS {
+            let Some(live) = self.live() else { return };
+            let will = &resolve(live.annotations(), live.spec.override_.as_ref(), (ctx.clock)());
+            let by = news::written_by(&live, will);
+            let insists = ignores_conflicts(live.annotations());
             let decision = decide::decide(policy, validated, &model, will, &seen, known); // pure
             let conflict = Conflict::of(&seen.rivals);
             let history_secs = decide::history_secs(known, seen.observation.time_secs);
@@ -166,6 +170,22 @@ impl Tick<'_> {
             self.report(known, &before, &planned.status, news, validated.settings.mode).await; // writes
             return;
         }
+    }
+
+    /// The policy as it is now: a person may have edited it while signals were read. `None` when it is gone or its spec
+    /// changed: the tick which that change has started decides.
+    fn live(&self) -> Option<RLReplicaPolicy> {
+        let Self { ctx, policy, about, .. } = self;
+        if !ctx.states.has(&about.uid) {
+            return None;
+        }
+        let reference = ObjectRef::<Guarded>::new(&about.name).within(&about.namespace);
+        let Some(live) = ctx.policies.get(&reference) else { return Some((*policy).clone()) };
+        let live = live.0.as_ref().ok()?;
+        let same = live.metadata.uid == policy.metadata.uid
+            && live.metadata.generation == policy.metadata.generation
+            && live.metadata.deletion_timestamp.is_none();
+        same.then(|| live.clone())
     }
 
     /// Carries the plan out. Before a scale-down the memory must stand in status: a restart right after it then

@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 use std::sync::RwLock;
+use std::time::Duration;
 
 use futures::{Stream, StreamExt};
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
@@ -16,6 +17,9 @@ use crate::replica::target::TargetRef;
 
 /// Most rivals remembered of one kind; a cluster with more has other worries, and conflicts then err towards none.
 const MAX_RIVALS: usize = 100_000;
+
+/// Before a kind the cluster does not know is asked for again: whoever installs KEDA does not wait for seconds.
+const ABSENT_PAUSE: Duration = Duration::from_secs(60);
 
 /// What kind of autoscaler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -123,7 +127,11 @@ impl Rivals {
         while let Some(event) = events.next().await {
             match event {
                 Ok(event) => self.apply(kind, event),
-                Err(error) if is_absent(&error) => self.set_absent(kind),
+                Err(error) if is_absent(&error) => {
+                    self.set_absent(kind);
+                    // The watcher's own backoff starts anew with each attempt's first event.
+                    tokio::time::sleep(ABSENT_PAUSE).await;
+                }
                 Err(error) => {
                     tracing::warn!(kind = kind.as_str(), %error, "other autoscalers cannot be watched")
                 }

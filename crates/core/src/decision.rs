@@ -212,7 +212,9 @@ impl Decision {
     #[must_use]
     pub fn main_reason(&self) -> Reason {
         let reasons = self.reasons();
-        let fixed = reasons.iter().find(|reason| reason.role() == Role::Fixed);
+        // The last word counts: a pin outranks that nothing could be seen, and what holds explains no change.
+        let explains = |reason: &&Reason| !(self.changes() && matches!(reason, Reason::NoLoadSignal));
+        let fixed = reasons.iter().rev().filter(explains).find(|reason| reason.role() == Role::Fixed);
         let up = self.parts.from < self.parts.replicas;
         let term = reasons.iter().rev().find(|reason| match reason.role() {
             Role::Term => !matches!(reason, Reason::Multiplier { .. }),

@@ -142,9 +142,13 @@ fn essence(status: &RLReplicaPolicyStatus) -> impl PartialEq + '_ {
         .collect();
     let decision = status.decision.as_ref().map(|decision| (decision.from, decision.to, &decision.driver));
     let savings_known = status.savings.is_some();
+    let signals: Vec<_> = status.signals.iter().map(|signal| (&signal.name, signal.state)).collect();
+    let all_ready = status.ready_replicas == status.current_replicas;
     (
         conditions,
         decision,
+        signals,
+        all_ready,
         &status.override_,
         &status.model,
         status.observed_generation,
