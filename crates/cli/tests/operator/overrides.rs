@@ -61,3 +61,23 @@ fn shadow_writes_nothing_not_even_a_pin() {
     scene.wait("advice", || 10 < scene.status()["desiredReplicas"].as_u64().unwrap_or(0));
     assert_eq!(scene.replicas(), 2);
 }
+
+#[test]
+fn a_pause_counts_for_a_decision_whose_signals_are_still_being_read() {
+    let scene = Scene::new("override-late");
+    let _operator = scene.operator();
+    scene.apply(&policy(""));
+    scene.wait("a decision", || scene.condition("ScalingActive").starts_with("True/"));
+    for attempt in 1..=3 {
+        // The load asks for far more, and the answer that says so is under way when the pause arrives.
+        scene.prometheus.set("scripted_qps", Answer::Slowly(600, 1_500.0));
+        scene.prometheus.wait_asked("scripted_qps", 1);
+        scene.kubectl(&["annotate", "rlrp/web", "rlscaler.io/pause=true"]);
+        let paused_at = scene.replicas();
+        scene.ticks(3);
+        assert_eq!(scene.replicas(), paused_at, "attempt {attempt}");
+        scene.prometheus.set("scripted_qps", Answer::Value(40.0));
+        scene.kubectl(&["annotate", "rlrp/web", "rlscaler.io/pause-"]);
+        scene.ticks(2);
+    }
+}

@@ -27,6 +27,8 @@ pub(crate) enum Answer {
     Text(&'static str),
     /// `result: []`.
     Empty,
+    /// One series with this value, after this many milliseconds: a slow source.
+    Slowly(u64, f64),
     /// Nothing, for longer than anybody waits.
     Silence,
     /// An HTTP error.
@@ -145,6 +147,10 @@ async fn answer(script: &Script, fields: &BTreeMap<String, String>) -> Response 
     match answer {
         Answer::Value(value) => success(one(&value.to_string())),
         Answer::Text(text) => success(one(text)),
+        Answer::Slowly(millis, value) => {
+            tokio::time::sleep(Duration::from_millis(millis)).await;
+            success(one(&value.to_string()))
+        }
         Answer::Empty => success(empty()),
         Answer::Silence => std::future::pending().await,
         Answer::Broken => (StatusCode::INTERNAL_SERVER_ERROR, "the disk is full").into_response(),
