@@ -321,11 +321,14 @@ impl Reason {
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Reason::Load { value, busy_pods, cores: false } => {
-                write!(f, "{value:.1} requests/s, the work of {busy_pods:.1} busy pods")
-            }
-            Reason::Load { value, busy_pods, cores: true } => {
-                write!(f, "{value:.2} cores used, the work of {busy_pods:.1} busy pods")
+            Reason::Load { value, busy_pods, cores } => {
+                if cores {
+                    write!(f, "{value:.2} cores used")?;
+                } else {
+                    write!(f, "{value:.1} requests/s")?;
+                }
+                // While nobody knows what a pod can serve, the load is not known in pods.
+                if 0.0 < busy_pods { write!(f, ", the work of {busy_pods:.1} busy pods") } else { Ok(()) }
             }
             Reason::Latency { secs, target_secs } => {
                 write!(f, "latency {:.0} ms, target {:.0} ms", secs * 1e3, target_secs * 1e3)
