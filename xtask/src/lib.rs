@@ -1,6 +1,7 @@
 //! Development tasks as a library, so that real-cluster tests in other crates use the same code as the commands.
 
 pub mod browser;
+pub mod cargo;
 pub mod cluster;
 pub mod codegen;
 pub mod demo;

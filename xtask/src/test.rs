@@ -3,27 +3,26 @@
 //! In: a checkout and a machine with Rust and Go. Out: the runners' own lines, then one line a step.
 //! It must never skip a step silently: a tool that is missing is installed or is an error.
 
-use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
+use crate::cargo::cargo;
+
 /// One step: its name, and the command that must succeed.
 struct Step {
     name: &'static str,
-    program: &'static str,
     arguments: &'static [&'static str],
 }
 
 /// `cargo` and its arguments, in order. Formatting and linting come first because they are cheap to mend.
 const STEPS: &[Step] = &[
-    Step { name: "format", program: "cargo", arguments: &["fmt", "--all", "--check"] },
+    Step { name: "format", arguments: &["fmt", "--all", "--check"] },
     Step {
         name: "lint",
-        program: "cargo",
         arguments: &["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"],
     },
-    Step { name: "tests", program: "cargo", arguments: &["test", "--workspace", "--no-fail-fast"] },
+    Step { name: "tests", arguments: &["test", "--workspace", "--no-fail-fast"] },
 ];
 
 /// Runs every step and reports each; the first failure ends the run with its name.
@@ -37,20 +36,11 @@ pub fn run() -> Result<()> {
     crate::codegen::check().context("generated files")?;
     crate::tools::build_all(root).context("building the programs of the local cluster")?;
     for step in STEPS {
-        eprintln!("xtask test: {}: {} {}", step.name, step.program, step.arguments.join(" "));
+        eprintln!("xtask test: {}: cargo {}", step.name, step.arguments.join(" "));
         let step_began = Instant::now();
-        let status = Command::new(step.program)
-            .args(step.arguments)
-            .current_dir(root)
-            .status()
-            .with_context(|| format!("starting {}", step.program))?;
+        let status = cargo().args(step.arguments).current_dir(root).status().context("starting cargo")?;
         if !status.success() {
-            bail!(
-                "{} failed ({status}); rerun it with: {} {}",
-                step.name,
-                step.program,
-                step.arguments.join(" ")
-            );
+            bail!("{} failed ({status}); rerun it with: cargo {}", step.name, step.arguments.join(" "));
         }
         finished.push((step.name, step_began.elapsed()));
     }

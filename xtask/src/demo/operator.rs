@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::manifests;
 use super::plan::Plan;
+use crate::cargo::cargo;
 use crate::cluster::{Cluster, process};
 use crate::tools;
 
@@ -30,8 +31,7 @@ pub(super) struct Operator {
 /// program was compiled with, so that its dependencies are there already.
 pub(super) fn build() -> Result<PathBuf> {
     eprintln!("building the operator ...");
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let output = Command::new(cargo)
+    let output = cargo()
         .args([
             "build",
             "--package",
