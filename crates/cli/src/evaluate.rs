@@ -3,7 +3,9 @@
 //! threads. What the figures mean is in `docs/simulator.md`.
 
 pub(crate) mod chart;
+pub(crate) mod competitors;
 pub(crate) mod contestant;
+pub(crate) mod goals;
 pub(crate) mod html;
 mod judge;
 pub(crate) mod measures;
@@ -13,19 +15,18 @@ pub(crate) mod table;
 
 use std::io::Write;
 use std::num::NonZeroUsize;
-use std::sync::Arc;
+use std::path::PathBuf;
 
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
-use rlscaler_core::Policy;
 
 use crate::Unusable;
-use crate::suite::{self, Part, Suite, Wishes};
+use crate::suite::{self, Ladder, Missing, Part, Suite, Wishes};
 
 /// What to judge, and how to tell.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Suite file (TOML); the standing suite when neither this nor --trace is given.
+    /// Suite: standing, choosing, reporting, or a file (TOML) [default: standing].
     #[arg(long, value_name = "FILE", conflicts_with_all = ["trace", "profile", "history_hours", "hours"])]
     suite: Option<String>,
     /// Traces: bundled names, gen:SHAPE:SEED, or files (CSV, Prometheus JSON, access log).
@@ -34,7 +35,8 @@ pub(crate) struct Args {
     /// Profiles: web, jvm, edge, llm, or files.
     #[arg(long, value_name = "P[,P…]", value_delimiter = ',', default_value = "web", requires = "trace")]
     profile: Vec<String>,
-    /// Scalers: planner, rl, hpa[:TARGET[:WINDOW]], keda-rate[:PERCENT], phpa[:TARGET], clairvoyant, any with :tuned.
+    /// Scalers: planner, rl, rl:PATH (a model's files: a folder or a file stem), hpa[:TARGET[:WINDOW]],
+    /// keda-rate[:PERCENT], phpa[:TARGET], clairvoyant, any with :tuned.
     #[arg(long, value_name = "A,B,…", value_delimiter = ',')]
     scalers: Vec<String>,
     /// Number of seeds; all scalers see the same draws of each.
@@ -43,15 +45,27 @@ pub(crate) struct Args {
     /// The first seed [default: 1].
     #[arg(long, value_name = "N")]
     first_seed: Option<u64>,
-    /// Percent of requests that must not be late [default: the suite's, 99 with --trace].
-    #[arg(long, value_name = "PERCENT")]
-    sla: Option<f64>,
+    /// Percent of requests that must not be late; every case is judged at each [default: the suite's, 99 with --trace].
+    #[arg(long, value_name = "PERCENT[,…]", value_delimiter = ',')]
+    sla: Vec<f64>,
+    /// Folder of traces that do not ship: NAME or NAME.csv in it.
+    #[arg(long, value_name = "DIR")]
+    traces_folder: Option<PathBuf>,
+    /// Leave out traces whose file is not there, and say so in the report.
+    #[arg(long)]
+    skip_missing: bool,
+    /// Run the planner and models with their own setting only: quicker, without their cost at matched lateness.
+    #[arg(long)]
+    no_ladder: bool,
     /// Hours of each trace before the judged part, as history that scalers may see.
     #[arg(long, value_name = "H", requires = "trace")]
     history_hours: Option<f64>,
     /// Hours of each trace that are judged.
     #[arg(long, value_name = "H", requires = "trace")]
     hours: Option<f64>,
+    /// Tell only what is asked of the planner and of models, and every cell that misses it: short enough to choose by.
+    #[arg(long, conflicts_with = "format")]
+    goals: bool,
     /// Form of the report.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
@@ -87,18 +101,18 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         return write_out(&schema()?, args.out.as_deref());
     }
     let suite = read_suite(args)?;
-    let model: Arc<dyn Policy> = Arc::new(rlscaler_rl::builtin());
     let threads = args.threads.or(std::thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);
     // A pool of our own: the global one belongs to the tensors.
     let pool =
         rayon::ThreadPoolBuilder::new().num_threads(threads).build().context("threads cannot be started")?;
     let bar = progress_bar(&suite);
-    let verdict = judge::judge(&suite, &model, &pool, &|share| {
+    let verdict = judge::judge(&suite, &pool, &|share| {
         bar.inc((share * PROGRESS_STEPS * PROGRESS_STEPS).round() as u64);
     });
     bar.finish_and_clear();
-    let report = report::Report::new(&suite, &verdict, &model.describe());
+    let report = report::Report::new(&suite, &verdict);
     let text = match args.format {
+        _ if args.goals => format!("{}\n{}", table::heading(&report), goals::text(&report.goals)),
         Format::Table => table::table(&report),
         Format::Markdown => table::markdown(&report),
         Format::Json => format!("{}\n", serde_json::to_string_pretty(&report)?),
@@ -112,7 +126,10 @@ fn read_suite(args: &Args) -> anyhow::Result<Suite> {
         scalers: args.scalers.clone(),
         seeds: args.seeds,
         first_seed: args.first_seed,
-        sla_percent: args.sla,
+        sla_percents: args.sla.clone(),
+        traces_folder: args.traces_folder.clone(),
+        missing: if args.skip_missing { Missing::LeaveOut } else { Missing::Refuse },
+        ladder: if args.no_ladder { Ladder::Own } else { Ladder::Whole },
     };
     if args.trace.is_empty() {
         return suite::from_file(args.suite.as_deref(), &wishes);

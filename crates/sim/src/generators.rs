@@ -34,10 +34,12 @@ pub enum Shape {
     MarkovModulated,
     /// Work of an inference service: few requests whose mean size in tokens wanders.
     LlmTokens,
+    /// Next to nothing, and now and then 32 times as much within 10 seconds, for minutes. For judging: no seed picks it.
+    Bursts,
 }
 
 impl Shape {
-    /// All shapes, in the order in which a seed picks one.
+    /// The shapes among which a seed picks one, in this order.
     pub const ALL: [Shape; 7] = [
         Shape::Diurnal,
         Shape::Step,
@@ -46,6 +48,18 @@ impl Shape {
         Shape::OnOff,
         Shape::MarkovModulated,
         Shape::LlmTokens,
+    ];
+
+    /// All shapes that can be named.
+    pub const NAMED: [Shape; 8] = [
+        Shape::Diurnal,
+        Shape::Step,
+        Shape::Ramp,
+        Shape::FlashCrowd,
+        Shape::OnOff,
+        Shape::MarkovModulated,
+        Shape::LlmTokens,
+        Shape::Bursts,
     ];
 
     /// Its name in commands and tables.
@@ -59,19 +73,20 @@ impl Shape {
             Shape::OnOff => "on-off",
             Shape::MarkovModulated => "markov",
             Shape::LlmTokens => "llm-tokens",
+            Shape::Bursts => "bursts",
         }
     }
 
     /// The shape of this name.
     #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|shape| shape.name() == name)
+        Self::NAMED.into_iter().find(|shape| shape.name() == name)
     }
 
     /// All names, for messages.
     #[must_use]
     pub fn names() -> String {
-        Self::ALL.map(Shape::name).join(", ")
+        Self::NAMED.map(Shape::name).join(", ")
     }
 }
 
@@ -88,6 +103,7 @@ pub fn generate(shape: Shape, seed: Seed, duration_secs: f64) -> Trace {
         Shape::OnOff => on_off(count, &mut draws),
         Shape::MarkovModulated => markov(count, &mut draws),
         Shape::LlmTokens => llm_tokens(count, &mut draws),
+        Shape::Bursts => bursts(count, &mut draws),
     };
     for rate in &mut rates {
         *rate = rate.max(0.0);
@@ -233,19 +249,46 @@ fn llm_tokens(count: usize, draws: &mut Stream) -> Vec<f64> {
     day.into_iter().map(|level| level * requests.next(draws) * tokens.next(draws)).collect()
 }
 
+fn bursts(count: usize, draws: &mut Stream) -> Vec<f64> {
+    /// A burst over the calm between.
+    const HEIGHT: f64 = 32.0;
+    let between_secs = draws.random_range(0.5..4.0) * HOUR_SECS;
+    let burst_secs = draws.random_range(60.0..900.0);
+    let mut noise = Noise::new(0.05, 30.0);
+    let mut rates = Vec::with_capacity(count);
+    let mut calm = true;
+    while rates.len() < count {
+        let (level, mean_secs) = if calm { (1.0 / HEIGHT, between_secs) } else { (1.0, burst_secs) };
+        let steps = (exponential(mean_secs, draws) / STEP_SECS) as usize + 1;
+        for _ in 0..steps {
+            rates.push(level * noise.next(draws));
+        }
+        calm = !calm;
+    }
+    rates.truncate(count);
+    rates
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn every_shape_repeats_for_a_seed_and_differs_for_another() {
-        for shape in Shape::ALL {
+        for shape in Shape::NAMED {
             let first = generate(shape, Seed(8_000), 2.0 * DAY_SECS);
             assert_eq!(first, generate(shape, Seed(8_000), 2.0 * DAY_SECS), "{}", shape.name());
             assert_ne!(first.rates(), generate(shape, Seed(8_001), 2.0 * DAY_SECS).rates());
             assert_eq!(first.rates().len(), 17_280);
             assert!((0.05..20.0).contains(&first.peak()), "{} peaks at {}", shape.name(), first.peak());
         }
+    }
+
+    #[test]
+    fn a_burst_is_many_times_the_calm_within_one_step() {
+        let trace = generate(Shape::Bursts, Seed(8_000), DAY_SECS);
+        let largest = trace.rates().windows(2).map(|pair| pair[1] / pair[0]).fold(0.0, f64::max);
+        assert!((20.0..50.0).contains(&largest), "{largest}");
     }
 
     #[test]

@@ -1,23 +1,27 @@
 //! Who is compared, by name: a scaler with one setting, or `NAME:tuned`, its best setting in hindsight on the very
 //! world it is judged in. Every contestant has a ladder of settings, for the Pareto plot and the matched-SLA cost.
 
-use std::fmt;
-
 use rlscaler_core::Settings;
 use rlscaler_core::settings::{Bounds, Objective, Weights};
+use rlscaler_sim::scalers::Kind;
 use rlscaler_sim::scalers::tuned::settings_of;
-use rlscaler_sim::scalers::{Kind, Setup};
 
-/// Multiples of the late share that the SLA allows, at which a scaler that takes an SLA is also tried.
-const ALLOWED_FACTORS: [f64; 6] = [4.0, 2.0, 1.0, 0.5, 0.25, 0.1];
+use super::competitors::Competitors;
+use crate::suite::Ladder;
+
+/// Percents of requests that must not be late which a scaler that takes an SLA is also told, whatever is asked: its curve.
+/// Even steps on a logarithmic scale of what may be late; the same for every SLA asked, so that runs are shared.
+const TOLD_PERCENTS: [f64; 10] = [90.0, 95.0, 98.0, 99.0, 99.5, 99.8, 99.9, 99.95, 99.98, 99.99];
 
 /// A scaler with one setting.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Setting {
     /// Which, and its numbers.
     pub(crate) kind: Kind,
-    /// It is told to allow this many times the late share that the SLA allows.
-    pub(crate) allowed_factor: f64,
+    /// The model of `Kind::Model`, by its number among the competitors; 0 for others.
+    pub(crate) model: usize,
+    /// Percent of requests it is told must not be late; what is asked of it when absent.
+    pub(crate) told_percent: Option<f64>,
 }
 
 /// How a contestant comes to its setting.
@@ -42,26 +46,36 @@ pub(crate) struct Contestant {
 
 /// The stock HPA that saving is measured against, and the floor.
 pub(crate) const STOCK_HPA: Setting =
-    Setting { kind: Kind::Hpa { target_percent: 60, down_window_secs: 300.0 }, allowed_factor: 1.0 };
+    Setting::new(Kind::Hpa { target_percent: 60, down_window_secs: STOCK_DOWN_WINDOW_SECS });
+
+/// Stabilization of scale-down of an HPA nobody tuned, seconds.
+pub(crate) const STOCK_DOWN_WINDOW_SECS: f64 = 300.0;
 
 /// Knows the future.
-pub(crate) const CLAIRVOYANT: Setting = Setting { kind: Kind::Clairvoyant, allowed_factor: 1.0 };
+pub(crate) const CLAIRVOYANT: Setting = Setting::new(Kind::Clairvoyant);
 
 /// Name of the contestant whose cost others are matched against.
 pub(crate) const HPA_TUNED: &str = "hpa:tuned";
 
 impl Contestant {
-    /// The contestant of this name; what was expected where there is none.
-    pub(crate) fn parse(name: &str) -> Result<Self, String> {
+    /// The contestant of this name, its model read where it has one; what was expected where there is none.
+    pub(crate) fn parse(name: &str, competitors: &mut Competitors, wish: Ladder) -> Result<Self, String> {
         let (base, tuned) = match name.strip_suffix(":tuned") {
             Some(base) => (base, true),
             None => (name, false),
         };
-        let kind = Kind::parse(base, &any_settings())
-            .ok_or_else(|| format!("one of {}, or any of these with :tuned", Kind::NAMES))?;
-        let own = Setting { kind, allowed_factor: 1.0 };
+        let own = match competitors.number_of(base) {
+            Some(model) => Setting { model: model?, ..Setting::new(Kind::Model) },
+            None => Setting::new(Kind::parse(base, &any_settings()).ok_or_else(|| {
+                let names = Kind::NAMES;
+                format!("expected one of {names}, rl:PATH with a model's files, or any with :tuned, found `{name}`")
+            })?),
+        };
         let choice = if tuned { Choice::Hindsight } else { Choice::Fixed(own) };
-        Ok(Self { name: name.to_owned(), choice, ladder: ladder(own) })
+        let ours = matches!(own.kind, Kind::Planner { .. } | Kind::Model);
+        let alone = wish == Ladder::Own && ours && !tuned;
+        let ladder = if alone { vec![own] } else { ladder(own) };
+        Ok(Self { name: name.to_owned(), choice, ladder })
     }
 
     /// The kind, for colours and names.
@@ -74,9 +88,9 @@ impl Contestant {
 fn ladder(own: Setting) -> Vec<Setting> {
     let mut ladder = match own.kind {
         Kind::Model | Kind::Clairvoyant => {
-            ALLOWED_FACTORS.map(|allowed_factor| Setting { kind: own.kind, allowed_factor }).to_vec()
+            TOLD_PERCENTS.map(|percent| Setting { told_percent: Some(percent), ..own }).to_vec()
         }
-        kind => settings_of(kind).into_iter().map(|kind| Setting { kind, allowed_factor: 1.0 }).collect(),
+        kind => settings_of(kind).into_iter().map(|kind| Setting { kind, ..own }).collect(),
     };
     if !ladder.contains(&own) {
         ladder.push(own);
@@ -97,25 +111,23 @@ pub(crate) fn family(kind: Kind) -> &'static str {
 }
 
 impl Setting {
-    /// The setup with this setting's own idea of the SLA.
-    pub(crate) fn setup(&self, setup: &Setup) -> Setup {
-        let mut setup = setup.clone();
-        let allowed = setup.settings.allowed_late() * self.allowed_factor;
-        setup.settings.objective.sla = 1.0 - allowed.min(MOST_LATE);
-        setup
+    /// With the built-in model, told what is asked.
+    pub(crate) const fn new(kind: Kind) -> Self {
+        Self { kind, model: 0, told_percent: None }
     }
-}
 
-/// No setting allows more than this to be late.
-const MOST_LATE: f64 = 0.5;
+    /// Share of requests it is told must not be late where `sla` is asked.
+    pub(crate) fn told_sla(&self, sla: f64) -> f64 {
+        self.told_percent.map_or(sla, |percent| percent / 100.0)
+    }
 
-impl fmt::Display for Setting {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.allowed_factor == 1.0 {
-            write!(f, "{}", self.kind)
-        } else {
-            write!(f, "{} allowed x{}", self.kind, self.allowed_factor)
-        }
+    /// As people are told.
+    pub(crate) fn shown(&self, competitors: &Competitors) -> String {
+        let name = match self.kind {
+            Kind::Model => competitors.name(self.model).to_owned(),
+            kind => kind.to_string(),
+        };
+        self.told_percent.map_or(name.clone(), |percent| format!("{name} told {percent} %"))
     }
 }
 
@@ -133,8 +145,9 @@ mod tests {
 
     #[test]
     fn a_name_is_a_setting_or_a_choice_in_hindsight() {
-        let check = |name: &str, settings: usize, tuned: bool| {
-            let contestant = Contestant::parse(name).unwrap();
+        let mut competitors = Competitors::builtin();
+        let mut check = |name: &str, settings: usize, tuned: bool| {
+            let contestant = Contestant::parse(name, &mut competitors, Ladder::Whole).unwrap();
             assert_eq!(contestant.ladder.len(), settings, "{name}");
             assert_eq!(contestant.choice == Choice::Hindsight, tuned, "{name}");
         };
@@ -144,8 +157,19 @@ mod tests {
         check("hpa:tuned", 24, true);
         check("planner", 24, false);
         check("planner:tuned", 24, true);
-        check("rl", ALLOWED_FACTORS.len(), false);
-        assert!(Contestant::parse("hpa:").unwrap_err().contains("hpa[:TARGET_PERCENT"));
-        assert!(Contestant::parse("tuned").is_err());
+        check("rl", TOLD_PERCENTS.len() + 1, false);
+        let mut fault = |name| Contestant::parse(name, &mut competitors, Ladder::Whole).unwrap_err();
+        assert!(fault("hpa:").contains("hpa[:TARGET_PERCENT"));
+        assert!(fault("tuned").contains("found `tuned`"));
+        assert!(fault("rl:nowhere").contains("nowhere.safetensors: cannot be read"));
+    }
+
+    #[test]
+    fn without_a_ladder_only_baselines_and_those_tuned_in_hindsight_have_several_settings() {
+        let mut competitors = Competitors::builtin();
+        for (name, settings) in [("rl", 1), ("planner", 1), ("planner:tuned", 24), ("hpa:60", 24)] {
+            let contestant = Contestant::parse(name, &mut competitors, Ladder::Own).unwrap();
+            assert_eq!(contestant.ladder.len(), settings, "{name}");
+        }
     }
 }

@@ -4,10 +4,11 @@ use std::fmt::Write;
 
 use super::chart::{self, Mark, STYLES, escape};
 use super::contestant::{Setting, family};
+use super::goals;
 use super::judge::Verdict;
 use super::report::{CellPart, Report, median};
 use super::series::Series;
-use super::table::percent;
+use super::table::{left_out, percent, slas};
 use crate::suite::Suite;
 
 /// Styles of the page and of its charts, shared with `simulate`.
@@ -17,14 +18,16 @@ pub(crate) const STYLE: &str = include_str!("page.css");
 pub(crate) fn page(suite: &Suite, verdict: &Verdict, report: &Report) -> String {
     let title = format!("rlscaler evaluate: {}", escape(&suite.name));
     let mut body = format!(
-        "<h1>{title}</h1><p>{} cases, seeds {}, SLA {} %. rlscaler {}, commit {}, model {}.</p>",
+        "<h1>{title}</h1><p>{} cases, seeds {}, SLA {} %. rlscaler {}, commit {}, model {}.{}</p>",
         suite.cases.len(),
         suite.seeds.iter().map(|seed| seed.0.to_string()).collect::<Vec<_>>().join(", "),
-        report.suite.sla_percent,
+        slas(&report.suite),
         escape(&report.program.version),
         escape(&report.program.commit),
         escape(&report.program.model),
+        escape(&left_out(&report.suite)),
     );
+    body.push_str(&goals::html(&report.goals));
     body.push_str(&summary(report));
     for case in 0..suite.cases.len() {
         body.push_str(&section(suite, verdict, report, case));
@@ -95,7 +98,7 @@ fn section(suite: &Suite, verdict: &Verdict, report: &Report, case: usize) -> St
         part.history_hours,
         part.target_ms
     );
-    let allowed = 1.0 - suite.sla;
+    let allowed = 1.0 - suite.cases[case].sla;
     let _ = write!(
         text,
         "<figure class=\"tall\">{}<figcaption>Every setting tried, means over seeds; large: what each scaler ran with. Down and left is \
@@ -149,7 +152,8 @@ fn marks(suite: &Suite, verdict: &Verdict, case: usize) -> Vec<Mark> {
         let Some(style) = style_of(setting) else { continue };
         let late_share = mean(index, |rung| rung.late_share);
         let hours = mean(index, |rung| rung.replica_hours);
-        let title = format!("{setting}: {} % late, {hours:.1} replica-hours", percent(late_share));
+        let shown = setting.shown(&suite.competitors);
+        let title = format!("{shown}: {} % late, {hours:.1} replica-hours", percent(late_share));
         marks.push(Mark { hours, late_share, style: style % STYLES, chosen: false, title });
     }
     for (index, contestant) in suite.contestants.iter().enumerate() {

@@ -1,11 +1,11 @@
 //! Runs a suite: every setting of every contestant in every world, with paired seeds, on a pool of threads of its own.
-//! In: a suite and a model. Out: [`Verdict`], the same bytes whatever the number of threads: results are collected in
+//! In: a suite. Out: [`Verdict`], the same bytes whatever the number of threads: results are collected in
 //! order, and no run knows of another.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rayon::prelude::*;
-use rlscaler_core::Policy;
 use rlscaler_sim::outcome::Outcome;
 use rlscaler_sim::run::run;
 use rlscaler_sim::scalers::{Kind, Setup};
@@ -73,52 +73,38 @@ fn weight(kind: Kind) -> f64 {
 const FULL_WEIGHT: f64 = 20.0;
 
 /// Runs everything. `progress` is told the work done as a share, and may be called from any thread.
-pub(crate) fn judge(
-    suite: &Suite,
-    model: &Arc<dyn Policy>,
-    pool: &rayon::ThreadPool,
-    progress: &(dyn Fn(f64) + Sync),
-) -> Verdict {
+pub(crate) fn judge(suite: &Suite, pool: &rayon::ThreadPool, progress: &(dyn Fn(f64) + Sync)) -> Verdict {
     let settings = all_settings(&suite.contestants);
-    let work = Work::new(suite, &settings, progress);
-    let worlds: Vec<(usize, usize)> = (0..suite.cases.len())
-        .flat_map(|case| (0..suite.seeds.len()).map(move |seed| (case, seed)))
-        .collect();
-    let runs: Vec<(usize, usize, usize)> = worlds
-        .iter()
-        .flat_map(|&(case, seed)| (0..settings.len()).map(move |setting| (case, seed, setting)))
-        .collect();
-    let ladder = |&(case, seed, setting): &(usize, usize, usize)| {
-        let outcome = run_one(suite, case, seed, settings[setting], model, Detail::Totals);
-        work.done(&suite.cases[case], settings[setting], Detail::Totals);
+    let ladder = Ladder::new(suite, &settings);
+    let work = Work::new(suite, &settings, &ladder, progress);
+    let rung = |run: &Run| {
+        let outcome = run_one(suite, *run, settings[run.setting], Detail::Totals);
+        work.done(&suite.cases[run.case], settings[run.setting], Detail::Totals);
         Rung::new(&outcome)
     };
-    let flat: Vec<Rung> = pool.install(|| runs.par_iter().map(ladder).collect());
-    let rungs: Vec<Vec<Vec<Rung>>> = flat
-        .chunks(settings.len() * suite.seeds.len())
-        .map(|of_case| of_case.chunks(settings.len()).map(<[Rung]>::to_vec).collect())
-        .collect();
+    let rungs: Vec<Rung> = pool.install(|| ladder.runs.par_iter().map(rung).collect());
+    let rungs = ladder.spread(&rungs, settings.len(), suite.seeds.len());
 
-    let stock_of = |&(case, seed): &(usize, usize)| {
-        let outcome = run_one(suite, case, seed, STOCK_HPA, model, Detail::Full);
-        work.done(&suite.cases[case], STOCK_HPA, Detail::Full);
+    let stock_of = |run: &Run| {
+        let outcome = run_one(suite, *run, STOCK_HPA, Detail::Full);
+        work.done(&suite.cases[run.case], STOCK_HPA, Detail::Full);
         outcome.points.iter().map(|point| point.paid).collect()
     };
-    let stock: Vec<Vec<f64>> = pool.install(|| worlds.par_iter().map(stock_of).collect());
+    let stock: Vec<Vec<f64>> = pool.install(|| stock_runs(suite).par_iter().map(stock_of).collect());
 
-    let duels: Vec<(usize, usize, usize)> = worlds
-        .iter()
-        .flat_map(|&(case, seed)| (0..suite.contestants.len()).map(move |who| (case, seed, who)))
+    let duels: Vec<(usize, usize, usize)> = (0..suite.cases.len())
+        .flat_map(|case| (0..suite.seeds.len()).map(move |seed| (case, seed)))
+        .flat_map(|(case, seed)| (0..suite.contestants.len()).map(move |who| (case, seed, who)))
         .collect();
     let full = |&(case, seed, who): &(usize, usize, usize)| {
         let of_world = World { settings: &settings, rungs: &rungs[case][seed] };
-        let setting = of_world.chosen(&suite.contestants[who], suite.sla);
-        let outcome = run_one(suite, case, seed, setting, model, Detail::Full);
-        work.done(&suite.cases[case], setting, Detail::Full);
-        let scenario = &suite.cases[case].scenario;
+        let judged = &suite.cases[case];
+        let setting = of_world.chosen(&suite.contestants[who], judged.sla);
+        let outcome = run_one(suite, Run { case, seed, setting: 0 }, setting, Detail::Full);
+        work.done(judged, setting, Detail::Full);
         let yardstick = Yardstick {
-            sla: suite.sla,
-            stock_pods: &stock[case * suite.seeds.len() + seed],
+            sla: judged.sla,
+            stock_pods: &stock[judged.world * suite.seeds.len() + seed],
             floor_hours: of_world.rung(CLAIRVOYANT).replica_hours,
         };
         Cell {
@@ -126,27 +112,90 @@ pub(crate) fn judge(
             seed,
             contestant: who,
             setting,
-            measures: Measures::new(&outcome, scenario, &yardstick),
-            series: (seed == 0).then(|| Series::new(&outcome, scenario)),
+            measures: Measures::new(&outcome, &judged.scenario, &yardstick),
+            series: (seed == 0).then(|| Series::new(&outcome, &judged.scenario)),
         }
     };
     let cells = pool.install(|| duels.par_iter().map(full).collect());
     Verdict { settings, rungs, cells }
 }
 
-/// One run.
-fn run_one(
-    suite: &Suite,
+/// One run of a setting in a case with a seed, all by their places.
+#[derive(Debug, Clone, Copy)]
+struct Run {
     case: usize,
     seed: usize,
-    setting: Setting,
-    model: &Arc<dyn Policy>,
-    detail: Detail,
-) -> Outcome {
-    let mut scenario = suite.cases[case].scenario.clone();
+    setting: usize,
+}
+
+/// The runs of all ladders. Those who know nothing of the SLA, and those told the same one, run once in a world, whatever
+/// is asked in it.
+struct Ladder {
+    runs: Vec<Run>,
+    /// For each case, seed and setting in this order, the place of its run.
+    places: Vec<usize>,
+}
+
+impl Ladder {
+    fn new(suite: &Suite, settings: &[Setting]) -> Self {
+        let mut known = BTreeMap::new();
+        let mut runs = Vec::new();
+        let mut places = Vec::new();
+        for (case, judged) in suite.cases.iter().enumerate() {
+            for seed in 0..suite.seeds.len() {
+                for (setting, wanted) in settings.iter().enumerate() {
+                    let same = |other: &Setting| (other.kind, other.model) == (wanted.kind, wanted.model);
+                    let first = settings.iter().position(same).unwrap_or(setting);
+                    let told = if heeds_sla(wanted.kind) { wanted.told_sla(judged.sla).to_bits() } else { 0 };
+                    let place = *known.entry((judged.world, seed, first, told)).or_insert(runs.len());
+                    if place == runs.len() {
+                        runs.push(Run { case, seed, setting });
+                    }
+                    places.push(place);
+                }
+            }
+        }
+        Self { runs, places }
+    }
+
+    /// Results of the runs as `[case][seed][setting]`.
+    fn spread(&self, rungs: &[Rung], settings: usize, seeds: usize) -> Vec<Vec<Vec<Rung>>> {
+        let all: Vec<Rung> = self.places.iter().map(|place| rungs[*place]).collect();
+        all.chunks(settings * seeds)
+            .map(|of_case| of_case.chunks(settings).map(<[Rung]>::to_vec).collect())
+            .collect()
+    }
+}
+
+/// Whether a scaler does something else when another SLA is asked.
+fn heeds_sla(kind: Kind) -> bool {
+    match kind {
+        Kind::Planner { .. } | Kind::Model | Kind::Clairvoyant => true,
+        Kind::Hpa { .. } | Kind::KedaRate { .. } | Kind::PredictiveHpa { .. } => false,
+    }
+}
+
+/// The stock HPA in every world with every seed, in this order.
+fn stock_runs(suite: &Suite) -> Vec<Run> {
+    let mut runs = Vec::new();
+    for (case, judged) in suite.cases.iter().enumerate() {
+        if judged.world * suite.seeds.len() == runs.len() {
+            runs.extend((0..suite.seeds.len()).map(|seed| Run { case, seed, setting: 0 }));
+        }
+    }
+    runs
+}
+
+/// One run.
+fn run_one(suite: &Suite, at: Run, setting: Setting, detail: Detail) -> Outcome {
+    let case = &suite.cases[at.case];
+    let mut scenario = case.scenario.clone();
     scenario.detail = detail;
-    let setup = setting.setup(&Setup { settings: scenario.settings(suite.sla), model: Arc::clone(model) });
-    let seed = suite.seeds[seed];
+    let setup = Setup {
+        settings: scenario.settings(setting.told_sla(case.sla)),
+        model: Arc::clone(suite.competitors.policy(setting.model)),
+    };
+    let seed = suite.seeds[at.seed];
     let mut scaler = setting.kind.build(&setup, &scenario, seed);
     run(scaler.as_mut(), &scenario, seed)
 }
@@ -220,19 +269,20 @@ struct Work<'a> {
 }
 
 impl<'a> Work<'a> {
-    fn new(suite: &Suite, settings: &[Setting], progress: &'a (dyn Fn(f64) + Sync)) -> Self {
+    fn new(suite: &Suite, settings: &[Setting], ladder: &Ladder, progress: &'a (dyn Fn(f64) + Sync)) -> Self {
+        let of_run = |run: &Run| cost(&suite.cases[run.case], settings[run.setting], Detail::Totals);
+        let ladder: f64 = ladder.runs.iter().map(of_run).sum();
+        let stock = stock_runs(suite);
+        let stock: f64 = stock.iter().map(|run| cost(&suite.cases[run.case], STOCK_HPA, Detail::Full)).sum();
         let own = |contestant: &Contestant| match contestant.choice {
             Choice::Fixed(setting) => setting,
             Choice::Hindsight => contestant.ladder[0],
         };
         let of_case = |case: &Case| -> f64 {
-            let ladder = settings.iter().map(|setting| cost(case, *setting, Detail::Totals));
-            let full = suite.contestants.iter().map(own).chain([STOCK_HPA]);
-            let full = full.map(|setting| cost(case, setting, Detail::Full));
-            ladder.chain(full).sum()
+            suite.contestants.iter().map(|contestant| cost(case, own(contestant), Detail::Full)).sum()
         };
-        let total = suite.cases.iter().map(of_case).sum::<f64>() * suite.seeds.len() as f64;
-        Self { total, progress }
+        let full = suite.cases.iter().map(of_case).sum::<f64>() * suite.seeds.len() as f64;
+        Self { total: ladder + stock + full, progress }
     }
 
     fn done(&self, case: &Case, setting: Setting, detail: Detail) {

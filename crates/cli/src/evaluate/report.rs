@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::contestant::{Contestant, HPA_TUNED};
+use super::goals::{self, GoalsPart, geometric_mean};
 use super::judge::{Cell, Verdict, World, allowed};
 use super::measures::{Measures, round};
 use crate::suite::Suite;
@@ -28,6 +29,9 @@ pub(crate) struct Report {
     pub(crate) program: Program,
     /// What was run.
     pub(crate) suite: SuitePart,
+    /// What is asked of the planner and of models at each SLA and over all; empty where the suite's cases have no role or
+    /// `hpa:tuned` does not run.
+    pub(crate) goals: Vec<GoalsPart>,
     /// One for each scaler, in the order asked for.
     pub(crate) scalers: Vec<ScalerPart>,
     /// One for each case, seed and scaler, in this order.
@@ -45,6 +49,17 @@ pub(crate) struct Program {
     pub(crate) commit: String,
     /// The model behind `rl`.
     pub(crate) model: String,
+    /// The model behind every `rl:PATH`.
+    pub(crate) models: Vec<ModelPart>,
+}
+
+/// A model that competes.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub(crate) struct ModelPart {
+    /// Its scaler.
+    pub(crate) scaler: String,
+    /// Name, hash and kind.
+    pub(crate) model: String,
 }
 
 /// What was run.
@@ -52,8 +67,12 @@ pub(crate) struct Program {
 pub(crate) struct SuitePart {
     /// Its name.
     pub(crate) name: String,
-    /// Percent of requests that must not be late.
+    /// Percent of requests that must not be late; the first where several are asked.
     pub(crate) sla_percent: f64,
+    /// All of them.
+    pub(crate) sla_percents: Vec<f64>,
+    /// Traces that are not there and were left out.
+    pub(crate) left_out: Vec<String>,
     /// Seeds; each with every case is a world, the same for all scalers.
     pub(crate) seeds: Vec<u64>,
     /// The cases.
@@ -69,6 +88,8 @@ pub(crate) struct CasePart {
     pub(crate) profile: String,
     /// What is special about it.
     pub(crate) note: Option<String>,
+    /// Percent of requests that must not be late in it.
+    pub(crate) sla_percent: f64,
     /// Hours of history that scalers could see before the start.
     pub(crate) history_hours: f64,
     /// Hours judged.
@@ -182,7 +203,7 @@ pub(crate) struct SettingPart {
 
 impl Report {
     /// Adds up a verdict.
-    pub(crate) fn new(suite: &Suite, verdict: &Verdict, model: &str) -> Self {
+    pub(crate) fn new(suite: &Suite, verdict: &Verdict) -> Self {
         let cells: Vec<CellPart> = verdict.cells.iter().map(|cell| cell_part(suite, verdict, cell)).collect();
         let winners = winners(suite, &cells);
         let scaler = |(index, contestant): (usize, &Contestant)| {
@@ -195,9 +216,11 @@ impl Report {
             program: Program {
                 version: env!("CARGO_PKG_VERSION").to_owned(),
                 commit: COMMIT.to_owned(),
-                model: model.to_owned(),
+                model: suite.competitors.policy(0).describe(),
+                models: models(suite),
             },
             suite: suite_part(suite),
+            goals: goals::goals(suite, verdict),
             scalers,
             cells,
             settings: setting_parts(suite, verdict),
@@ -205,18 +228,27 @@ impl Report {
     }
 }
 
+/// The models from files.
+fn models(suite: &Suite) -> Vec<ModelPart> {
+    let described = suite.competitors.described().skip(1);
+    described.map(|(scaler, model)| ModelPart { scaler: scaler.to_owned(), model }).collect()
+}
+
 fn suite_part(suite: &Suite) -> SuitePart {
     let case = |case: &crate::suite::Case| CasePart {
         trace: case.trace.clone(),
         profile: case.profile.clone(),
         note: case.note.clone(),
+        sla_percent: round(100.0 * case.sla),
         history_hours: round(case.scenario.history_secs / 3_600.0),
         hours: round(case.scenario.duration_secs / 3_600.0),
         target_ms: round(1e3 * case.scenario.profile.service.target_secs),
     };
     SuitePart {
         name: suite.name.clone(),
-        sla_percent: round(100.0 * suite.sla),
+        sla_percent: round(100.0 * suite.slas[0]),
+        sla_percents: suite.slas.iter().map(|sla| round(100.0 * sla)).collect(),
+        left_out: suite.left_out.clone(),
         seeds: suite.seeds.iter().map(|seed| seed.0).collect(),
         cases: suite.cases.iter().map(case).collect(),
     }
@@ -228,7 +260,7 @@ fn cell_part(suite: &Suite, verdict: &Verdict, cell: &Cell) -> CellPart {
         case: cell.case,
         seed: suite.seeds[cell.seed].0,
         scaler: contestant.name.clone(),
-        setting: cell.setting.to_string(),
+        setting: cell.setting.shown(&suite.competitors),
         matched_cost: matched_cost(suite, verdict, cell).map(round),
         measures: cell.measures.clone(),
     }
@@ -237,8 +269,9 @@ fn cell_part(suite: &Suite, verdict: &Verdict, cell: &Cell) -> CellPart {
 fn matched_cost(suite: &Suite, verdict: &Verdict, cell: &Cell) -> Option<f64> {
     let tuned = suite.contestants.iter().find(|contestant| contestant.name == HPA_TUNED)?;
     let world = World { settings: &verdict.settings, rungs: &verdict.rungs[cell.case][cell.seed] };
-    let reference = world.rung(world.chosen(tuned, suite.sla));
-    let bar = allowed(suite.sla).max(reference.late_share);
+    let sla = suite.cases[cell.case].sla;
+    let reference = world.rung(world.chosen(tuned, sla));
+    let bar = allowed(sla).max(reference.late_share);
     let setting = world.cheapest(&suite.contestants[cell.contestant], bar)?;
     Some(world.rung(setting).replica_hours / reference.replica_hours.max(f64::MIN_POSITIVE))
 }
@@ -304,11 +337,10 @@ fn scaler_part(suite: &Suite, contestant: &Contestant, cells: &[&CellPart], cell
 
 fn matched_part(cells: &[&CellPart]) -> MatchedPart {
     let ratios: Vec<f64> = cells.iter().filter_map(|cell| cell.matched_cost).collect();
-    let logs: f64 = ratios.iter().map(|ratio| ratio.ln()).sum();
     MatchedPart {
         cells: ratios.len(),
         median: median(ratios.clone()).map(round),
-        geometric_mean: (!ratios.is_empty()).then(|| round((logs / ratios.len() as f64).exp())),
+        geometric_mean: geometric_mean(&ratios).map(round),
         worst: ratios.iter().copied().reduce(f64::max).map(round),
     }
 }
@@ -321,7 +353,7 @@ fn setting_parts(suite: &Suite, verdict: &Verdict) -> Vec<SettingPart> {
                 parts.push(SettingPart {
                     case,
                     seed: seed.0,
-                    setting: setting.to_string(),
+                    setting: setting.shown(&suite.competitors),
                     late_ratio: round(rung.late_share),
                     replica_hours: round(rung.replica_hours),
                 });

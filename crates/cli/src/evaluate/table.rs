@@ -2,12 +2,16 @@
 
 use std::fmt::Write;
 
-use super::report::{CellPart, Report, ScalerPart, median};
+use super::goals;
+use super::report::{CellPart, Report, ScalerPart, SuitePart, median};
 
 /// The report as text.
 pub(crate) fn table(report: &Report) -> String {
     let mut text = heading(report);
     text.push('\n');
+    if !report.goals.is_empty() {
+        let _ = writeln!(text, "{}", goals::text(&report.goals));
+    }
     text.push_str(&grid(&scaler_rows(report)));
     let _ = writeln!(
         text,
@@ -20,8 +24,8 @@ pub(crate) fn table(report: &Report) -> String {
         let note = part.note.as_ref().map_or(String::new(), |note| format!(", {note}"));
         let _ = writeln!(
             text,
-            "\n{} / {}{note}: {:.2} h judged, {:.1} h of history, target {} ms; medians over seeds",
-            part.trace, part.profile, part.hours, part.history_hours, part.target_ms
+            "\n{} / {}{note}: SLA {} %, {:.2} h judged, {:.1} h of history, target {} ms; medians over seeds",
+            part.trace, part.profile, part.sla_percent, part.hours, part.history_hours, part.target_ms
         );
         text.push_str(&grid(&case_rows(report, case)));
     }
@@ -43,22 +47,39 @@ pub(crate) fn markdown(report: &Report) -> String {
     text
 }
 
-fn heading(report: &Report) -> String {
+/// What ran: suite, seeds, SLAs, program and models.
+pub(crate) fn heading(report: &Report) -> String {
     let suite = &report.suite;
     let seeds = match (suite.seeds.first(), suite.seeds.last()) {
         (Some(first), Some(last)) if first != last => format!("seeds {first}..{last}"),
         (Some(only), _) => format!("seed {only}"),
         _ => String::new(),
     };
+    let models: String =
+        report.program.models.iter().map(|part| format!(", {} = {}", part.scaler, part.model)).collect();
     format!(
-        "suite {}: {} cases, {seeds}, SLA {} %; rlscaler {} (commit {}), model {}\n",
+        "suite {}: {} cases, {seeds}, SLA {} %; rlscaler {} (commit {}), model {}{models}\n{}",
         suite.name,
         suite.cases.len(),
-        suite.sla_percent,
+        slas(suite),
         report.program.version,
         report.program.commit,
         report.program.model,
+        left_out(suite),
     )
+}
+
+/// The SLAs asked, in percent.
+pub(crate) fn slas(suite: &SuitePart) -> String {
+    suite.sla_percents.iter().map(f64::to_string).collect::<Vec<_>>().join(" and ")
+}
+
+/// Which traces are not there; nothing where all are.
+pub(crate) fn left_out(suite: &SuitePart) -> String {
+    if suite.left_out.is_empty() {
+        return String::new();
+    }
+    format!(" Left out, as there is no such file: {}.\n", suite.left_out.join(", "))
 }
 
 fn scaler_rows(report: &Report) -> Vec<Vec<String>> {
