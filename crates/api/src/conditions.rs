@@ -76,6 +76,8 @@ names! {
         ReadyForNewScale,
         /// AbleToScale: a recent higher answer is kept.
         ScaleDownStabilized,
+        /// AbleToScale: a scale-down had to be undone and is held off.
+        ScaleDownHeldOff,
         /// AbleToScale: a recent lower answer is kept.
         ScaleUpStabilized,
         /// AbleToScale: mode Shadow, nothing is ever written.
@@ -162,6 +164,8 @@ names! {
     EventReason {
         /// Normal: the scale was written.
         SuccessfulRescale,
+        /// Warning: the objective was no longer met after a scale-down of ours, which is undone and held off.
+        ScaleDownUndone,
         /// Warning: the scale could not be written.
         FailedRescale,
         /// Warning: the scale could not be read.

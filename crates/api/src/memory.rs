@@ -5,9 +5,10 @@
 use rlscaler_core::behavior::{MAX_EVENTS, MAX_RECOMMENDATIONS};
 use rlscaler_core::budget::MAX_BUCKETS;
 use rlscaler_core::memory::{
-    BudgetBucket, BudgetMemory, CapacityMemory, ForecastMemory, Memory, Recommendation, ScaleEvent,
-    ScalingMemory,
+    BudgetBucket, BudgetMemory, CapacityMemory, ForecastMemory, HoldOffMemory, Memory, OwnDown,
+    Recommendation, RegressionMemory, ScaleEvent, ScalingMemory,
 };
+use rlscaler_core::regression::MAX_DOWNS;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -81,6 +82,10 @@ pub fn from_status(status: &MemoryStatus) -> Result<Memory, MemoryFault> {
 type RecommendationWire = (f64, u32, u32);
 /// (time in seconds, replicas).
 type EventWire = (f64, u32);
+/// (time in seconds, replicas before, after, load).
+type OwnDownWire = (f64, u32, u32, f64);
+/// (replicas, load, since, until).
+type HoldOffWire = (u32, f64, f64, f64);
 /// (index, late, offered).
 type BucketWire = (i64, f64, f64);
 
@@ -103,6 +108,7 @@ struct Wire {
     idle_since: Option<f64>,
     suspended_until: f64,
     backlog: f64,
+    regression: RegressionWire,
     capacity: CapacityWire,
     budget: BudgetWire,
     forecast: ForecastWire,
@@ -114,6 +120,21 @@ struct ScalingWire {
     recommendations: Vec<RecommendationWire>,
     ups: Vec<EventWire>,
     downs: Vec<EventWire>,
+}
+
+#[derive(Serialize, Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct RegressionWire {
+    downs: Vec<OwnDownWire>,
+    highest_load: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    broken_since: Option<f64>,
+    broken_readings: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hold_off: Option<HoldOffWire>,
+    hold_off_secs: f64,
+    ended: f64,
+    undone: u32,
 }
 
 #[derive(Serialize, Deserialize, Default)]
@@ -162,6 +183,7 @@ impl Wire {
             check("ups", scaling.ups.len(), MAX_EVENTS)?;
             check("downs", scaling.downs.len(), MAX_EVENTS)?;
         }
+        check("downs", self.regression.downs.len(), MAX_DOWNS)?;
         check("buckets", self.budget.buckets.len(), MAX_BUCKETS)?;
         check("slots", self.forecast.slots.len(), MAX_SLOTS)?;
         check("openForecasts", self.forecast.open_forecasts.len(), MAX_SLOTS)?;
@@ -185,6 +207,7 @@ impl From<&Memory> for Wire {
             idle_since_secs,
             suspended_until_secs,
             backlog,
+            regression,
             capacity,
             budget,
             forecast,
@@ -203,6 +226,7 @@ impl From<&Memory> for Wire {
             idle_since: *idle_since_secs,
             suspended_until: *suspended_until_secs,
             backlog: *backlog,
+            regression: regression.into(),
             capacity: capacity.into(),
             budget: budget.into(),
             forecast: forecast.into(),
@@ -226,6 +250,7 @@ impl From<Wire> for Memory {
             idle_since_secs: wire.idle_since,
             suspended_until_secs: wire.suspended_until,
             backlog: wire.backlog,
+            regression: wire.regression.into(),
             capacity: wire.capacity.into(),
             budget: wire.budget.into(),
             forecast: wire.forecast.into(),
@@ -255,6 +280,57 @@ impl From<ScalingWire> for ScalingMemory {
             recommendations: recommendations.into_iter().map(recommendation).collect(),
             ups: ups.into_iter().map(event).collect(),
             downs: downs.into_iter().map(event).collect(),
+        }
+    }
+}
+
+impl From<&RegressionMemory> for RegressionWire {
+    fn from(regression: &RegressionMemory) -> Self {
+        let RegressionMemory {
+            downs,
+            highest_load,
+            broken_since_secs,
+            broken_readings,
+            hold_off,
+            hold_off_secs,
+            ended_secs,
+            undone,
+        } = regression;
+        let down = |OwnDown { time_secs, from, to, load }: &OwnDown| (*time_secs, *from, *to, *load);
+        let held = |HoldOffMemory { replicas, load, since_secs, until_secs }: HoldOffMemory| {
+            (replicas, load, since_secs, until_secs)
+        };
+        Self {
+            downs: downs.iter().map(down).collect(),
+            highest_load: *highest_load,
+            broken_since: *broken_since_secs,
+            broken_readings: *broken_readings,
+            hold_off: hold_off.map(held),
+            hold_off_secs: *hold_off_secs,
+            ended: *ended_secs,
+            undone: *undone,
+        }
+    }
+}
+
+impl From<RegressionWire> for RegressionMemory {
+    fn from(wire: RegressionWire) -> Self {
+        let down = |(time_secs, from, to, load): OwnDownWire| OwnDown { time_secs, from, to, load };
+        let held = |(replicas, load, since_secs, until_secs): HoldOffWire| HoldOffMemory {
+            replicas,
+            load,
+            since_secs,
+            until_secs,
+        };
+        Self {
+            downs: wire.downs.into_iter().map(down).collect(),
+            highest_load: wire.highest_load,
+            broken_since_secs: wire.broken_since,
+            broken_readings: wire.broken_readings,
+            hold_off: wire.hold_off.map(held),
+            hold_off_secs: wire.hold_off_secs,
+            ended_secs: wire.ended,
+            undone: wire.undone,
         }
     }
 }
@@ -359,75 +435,4 @@ impl From<ForecastWire> for ForecastMemory {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// As full as it can be, with numbers that need all their bits.
-    fn full() -> Memory {
-        let at = |index: usize| 1_764_485_712.0 + index as f64 / 3.0;
-        let events: Vec<_> =
-            (0..MAX_EVENTS).map(|index| ScaleEvent { time_secs: at(index), change: 12 }).collect();
-        let recommendations =
-            (0..MAX_RECOMMENDATIONS).map(|index| Recommendation { time_secs: at(index), low: 11, high: 123 });
-        let scaling =
-            ScalingMemory { recommendations: recommendations.collect(), ups: events.clone(), downs: events };
-        let buckets = (0..MAX_BUCKETS).map(|index| BudgetBucket {
-            index: index as i64,
-            late: at(index),
-            offered: at(index),
-        });
-        Memory {
-            started_secs: 1.0 / 3.0,
-            scaling: scaling.clone(),
-            hpa: scaling,
-            failing_since_secs: Some(at(1)),
-            capacity: CapacityMemory { sums: [0.1, 0.2, 1e-300, 1e300, -0.0], ..CapacityMemory::default() },
-            budget: BudgetMemory { buckets: buckets.collect(), ..BudgetMemory::default() },
-            forecast: ForecastMemory {
-                slots: vec![1.0 / 3.0; 64],
-                open_forecasts: vec![0.1; 64],
-                ..ForecastMemory::default()
-            },
-            ..Memory::default()
-        }
-    }
-
-    #[test]
-    fn what_is_written_is_read_back_bit_for_bit() {
-        for memory in [Memory::default(), full()] {
-            assert_eq!(from_status(&to_status(&memory)).expect("readable"), memory);
-        }
-    }
-
-    #[test]
-    fn a_full_memory_fits() {
-        let bytes = to_status(&full()).state.len();
-        assert!(bytes < MAX_MEMORY_BYTES / 2, "{bytes} bytes");
-    }
-
-    #[test]
-    fn a_memory_that_cannot_be_trusted_is_refused() {
-        let good = to_status(&full());
-        let state = |state: &str| MemoryStatus { version: VERSION, state: state.to_owned() };
-        for (status, what) in [
-            (MemoryStatus { version: 2, ..good.clone() }, "version"),
-            (state(&" ".repeat(MAX_MEMORY_BYTES + 1)), "bytes"),
-            (state("{\"started\": null}"), "parsed"),
-            (state("{\"started\": \"yesterday\"}"), "parsed"),
-            (state(&good.state[..good.state.len() / 2]), "parsed"),
-            (state(&format!("{{\"hpa\": {{\"ups\": {:?}}}}}", vec![[1; 2]; MAX_EVENTS + 1])), "entries"),
-        ] {
-            let fault = from_status(&status).expect_err(what).to_string();
-            assert!(fault.contains(what), "{fault}");
-        }
-    }
-
-    #[test]
-    fn a_memory_of_another_release_keeps_what_both_know() {
-        let text = r#"{"started": 5.0, "invented": [1], "hpa": {"ups": [[1.5, 2]], "sideways": 3}}"#;
-        let memory =
-            from_status(&MemoryStatus { version: VERSION, state: text.to_owned() }).expect("readable");
-        assert_eq!(memory.started_secs, 5.0);
-        assert_eq!(memory.hpa.ups, [ScaleEvent { time_secs: 1.5, change: 2 }]);
-    }
-}
+mod tests;

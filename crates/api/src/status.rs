@@ -45,6 +45,9 @@ pub struct RLReplicaPolicyStatus {
     /// What the policy has saved against what an HPA would have run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub savings: Option<SavingsStatus>,
+    /// The scale-down that was undone and is held off; absent when there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scale_down_hold: Option<ScaleDownHoldStatus>,
     /// The person's will that is in force.
     #[serde(rename = "override", skip_serializing_if = "Option::is_none")]
     pub override_: Option<OverrideStatus>,
@@ -193,6 +196,18 @@ pub struct SavingsStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 3))]
     pub currency: Option<String>,
+}
+
+/// A scale-down after which the objective was no longer met: undone, and held off for a while.
+#[derive(JsonSchema, Serialize, Deserialize, Debug, Clone, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct ScaleDownHoldStatus {
+    /// When it was undone.
+    pub since: Time,
+    /// The count that is not gone below.
+    pub replicas: i32,
+    /// Until when, unless demand is gone before.
+    pub until: Time,
 }
 
 /// The person's will that is in force.

@@ -113,6 +113,7 @@ fn explanation(policy: &RLReplicaPolicy, events: &[Event], last: usize) -> Value
         "override": status.override_,
         "budget": status.budget,
         "savings": status.savings,
+        "scaleDownHold": status.scale_down_hold,
         "model": status.model,
         "conditions": status.conditions,
         "before": before,
@@ -133,6 +134,8 @@ const HELD_DOWN: &[&str] = &[
 const HELD_UP: &[&str] = &[
     "ScaleDownStabilized",
     "ScaleDownLimit",
+    "ScaleDownUndone",
+    "ScaleDownHeldOff",
     "TooFewReplicas",
     "Deadband",
     "SignalLost",
@@ -204,6 +207,15 @@ fn table(told: &Value) -> String {
             text(&decision["hpaWouldBe"])
         ));
         lines.push(format!("model     {}", text(&told["model"])));
+    }
+    let hold = &told["scaleDownHold"];
+    if !hold.is_null() {
+        lines.push(format!(
+            "held off  not below {} until {}: a scale-down was undone at {}",
+            text(&hold["replicas"]),
+            text(&hold["until"]),
+            text(&hold["since"])
+        ));
     }
     let mut list = |title: &str, values: &Value, line: &dyn Fn(&Value) -> String| {
         let Some(values) = values.as_array().filter(|values| !values.is_empty()) else { return };

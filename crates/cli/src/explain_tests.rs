@@ -92,6 +92,8 @@ fn the_codes_have_the_roles_the_brain_gives_them() {
         Reason::NoLoadSignal,
         Reason::SuddenZero,
         Reason::FallbackActive { replicas: 0, failing_secs: 0.0 },
+        Reason::ScaleDownUndone { from: 0, to: 0, held_off_secs: 0.0 },
+        Reason::ScaleDownHeldOff { replicas: 0, left_secs: 0.0 },
         Reason::StillStarting { starting: 0 },
         Reason::CapacityUnavailable { unschedulable: 0 },
         Reason::RolloutUnhealthy { unhealthy: 0 },

@@ -71,6 +71,8 @@ pub struct PolicySample {
     pub burn_6h: f64,
     /// Price of lateness.
     pub lateness_price: f64,
+    /// Scale-downs of ours that had to be undone, since the policy began.
+    pub scale_downs_undone: u32,
     /// Start-up time learnt, seconds.
     pub startup_secs: Option<f64>,
     /// Signals in the order of the API.
@@ -225,11 +227,28 @@ impl Collector for Policies {
             labels.push(("model", &sample.model));
             ConstGauge::new(1.0).encode(family.encode_family(&labels.as_slice())?)?;
         }
+        self.encode_undone(&samples, &mut encoder)?;
         self.encode_signals(&samples, encoder)
     }
 }
 
 impl Policies {
+    fn encode_undone(
+        &self,
+        samples: &BTreeMap<PolicyKey, PolicySample>,
+        encoder: &mut DescriptorEncoder,
+    ) -> Result<(), fmt::Error> {
+        let counter = ConstCounter::new(0u64);
+        let help = "Scale-downs after which the objective was no longer met and which were undone";
+        let mut family =
+            encoder.encode_descriptor("rlscaler_scale_downs_undone", help, None, counter.metric_type())?;
+        for (key, sample) in samples {
+            let undone = u64::from(sample.scale_downs_undone);
+            ConstCounter::new(undone).encode(family.encode_family(&labels(key))?)?;
+        }
+        Ok(())
+    }
+
     fn encode_signals(
         &self,
         samples: &BTreeMap<PolicyKey, PolicySample>,
@@ -289,8 +308,12 @@ mod tests {
         let metrics = Metrics::register(&mut registry);
         let key = PolicyKey { namespace: "shop".into(), name: "web".into() };
         let signal = SignalSample { age_secs: Some(7.5), failures: 3 };
-        let sample =
-            PolicySample { desired: 6, signals: vec![(SignalName::Qps, signal)], ..PolicySample::default() };
+        let sample = PolicySample {
+            desired: 6,
+            scale_downs_undone: 2,
+            signals: vec![(SignalName::Qps, signal)],
+            ..PolicySample::default()
+        };
         metrics.publish(key.clone(), sample);
         let text = scrape(&registry);
         assert!(text.contains("rlscaler_replicas_desired{namespace=\"shop\",policy=\"web\"} 6.0"), "{text}");
@@ -304,6 +327,8 @@ mod tests {
                 "rlscaler_signal_failures_total{namespace=\"shop\",policy=\"web\",signal=\"qps\"} 3"
             )
         );
+        let undone = "rlscaler_scale_downs_undone_total{namespace=\"shop\",policy=\"web\"} 2";
+        assert!(text.contains(undone), "{text}");
         assert!(!text.contains("rlscaler_replicas_shadow{"));
         metrics.forget(&key);
         assert!(!scrape(&registry).contains("shop"));

@@ -17,6 +17,7 @@ use crate::hpa::{self, Hpa};
 use crate::memory::{ForecastMemory, Memory};
 use crate::observation::{History, Observation};
 use crate::policy::Policy;
+use crate::regression::Regression;
 use crate::sense::{self, SenseMemory, Senses, Usual};
 use crate::settings::{Bounds, Override, Settings};
 
@@ -95,6 +96,7 @@ impl Brain {
                 failing_since_secs: memory.failing_since_secs,
                 idle_since_secs: memory.idle_since_secs,
                 raised_secs: (0.0 < memory.raised_secs).then_some(memory.raised_secs),
+                regression: Regression::restore(&memory.regression),
             },
             hpa: Hpa::stock(hpa_bounds(&settings), settings.time_factor, &memory.hpa),
             backlog: memory.backlog,
@@ -115,6 +117,8 @@ impl Brain {
         if settings.declared.qps != self.settings.declared.qps {
             self.forecaster = Forecaster::default();
             self.estimator = Estimator::default();
+            // Loads of before are in another unit: what is held off stays, what might be undone is forgotten.
+            self.rails.regression.change_unit();
             self.resumed = None;
         }
         let memory = self.hpa.memory();
@@ -126,6 +130,12 @@ impl Brain {
     #[must_use]
     pub fn settings(&self) -> &Settings {
         &self.settings
+    }
+
+    /// Scale-downs of ours that had to be undone, since the policy began.
+    #[must_use]
+    pub fn scale_downs_undone(&self) -> u32 {
+        self.rails.regression.undone()
     }
 
     /// What must survive a restart.
@@ -145,6 +155,7 @@ impl Brain {
             idle_since_secs: self.rails.idle_since_secs,
             suspended_until_secs: self.suspended_until_secs,
             backlog: self.backlog,
+            regression: self.rails.regression.memory(),
             capacity: self.estimator.memory(),
             budget: self.budget.memory(),
             forecast: self.forecaster.memory(),
@@ -178,6 +189,7 @@ impl Brain {
     /// A scaling of ours really happened.
     pub fn record_scale(&mut self, time_secs: f64, from: u32, to: u32) {
         self.rails.track.record(&self.settings.behavior, time_secs, from, to);
+        self.rails.regression.record_scale(time_secs, from, to);
         self.rails.zeroed_by_us = to == 0;
     }
 
@@ -189,6 +201,7 @@ impl Brain {
         self.learn(seen, &tick, &senses);
         let outlook = self.look_ahead(seen, &senses);
         self.book(seen, &tick, &senses, &outlook);
+        let undone = self.look_back(seen, &tick, will, &senses, &outlook);
         let answer = self.answer(policy, seen, &tick, &senses, &outlook);
         let hpa_would_be = self.hpa_would_be(seen, &tick, &senses);
         let scene = Scene {
@@ -210,6 +223,7 @@ impl Brain {
             gap_secs: tick.gap_secs,
             hpa_would_be,
             budget: self.budget.report(&self.settings, senses.price),
+            undone,
         };
         guardrail::guard(&mut self.rails, &scene, answer.proposal)
     }
@@ -276,6 +290,7 @@ impl Brain {
 
     fn shift(&mut self, delta_secs: f64) {
         self.rails.track.shift(delta_secs);
+        self.rails.regression.shift(delta_secs);
         self.hpa.shift(delta_secs);
         self.estimator.shift(delta_secs);
         self.suspended_until_secs += delta_secs;

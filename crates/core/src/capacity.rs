@@ -17,6 +17,8 @@ use crate::settings::Settings;
 const DOUBT: f64 = 1.02;
 /// A supposedly late slot that came out in time lowers it by this.
 const TRUST: f64 = 0.99;
+/// Most such steps that one undone scale-down is worth: a tenth.
+const UNDONE_STEPS: u32 = 5;
 /// Late share that contradicts "safe".
 const LATE: f64 = 0.05;
 /// Limits of the factor: a capacity misjudged by more than this is misdeclared, and needs a person.
@@ -167,6 +169,20 @@ impl Estimator {
         if let Some(capacity) = self.capacity(settings, sample.pod_cpu_request) {
             self.doubt_or_trust(settings, sample, &capacity);
         }
+    }
+
+    /// Raises the factor while it calls safe what was not, by a tenth at most.
+    pub(crate) fn doubt_while(&mut self, is_safe: impl Fn(f64) -> bool) {
+        for _ in 0..UNDONE_STEPS {
+            if is_safe(self.memory.scale) {
+                self.memory.scale = (self.memory.scale * DOUBT).min(SCALE_MAX);
+            }
+        }
+    }
+
+    /// No more than this load per pod is proven.
+    pub(crate) fn disprove(&mut self, density: f64) {
+        self.memory.good_density = self.memory.good_density.min(density);
     }
 
     /// Cores one unit of load costs and the idle cores of a pod, where known. The load of a CPU-only policy is cores.

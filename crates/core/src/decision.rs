@@ -76,6 +76,17 @@ pub enum Active {
     ScalingDisabled,
 }
 
+/// A scale-down that was undone and is held off.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct HoldOff {
+    /// The count that is not gone below, within the bounds.
+    pub replicas: u32,
+    /// When it was undone, seconds, as in the observation.
+    pub since_secs: f64,
+    /// Until when it is held off.
+    pub until_secs: f64,
+}
+
 /// The number and what it came from, before it becomes a [`Decision`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Parts {
@@ -89,6 +100,7 @@ pub(crate) struct Parts {
     pub(crate) active: Active,
     pub(crate) value: Option<f64>,
     pub(crate) budget: BudgetReport,
+    pub(crate) hold_off: Option<HoldOff>,
     pub(crate) reasons: Reasons,
 }
 
@@ -168,6 +180,12 @@ impl Decision {
     #[must_use]
     pub fn budget(&self) -> BudgetReport {
         self.parts.budget
+    }
+
+    /// The scale-down that was undone and is held off, if any.
+    #[must_use]
+    pub fn hold_off(&self) -> Option<HoldOff> {
+        self.parts.hold_off
     }
 
     /// What was seen, the terms, and every guardrail that spoke, in that order.

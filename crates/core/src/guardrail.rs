@@ -1,15 +1,16 @@
 //! The guardrails: hard limits no policy can see or widen. [`guard`] is the only maker of a [`Decision`].
 //!
 //! In: what was seen, what the driver proposes, and what must be remembered ([`Rails`]). Out: the replicas allowed, with
-//! every guardrail that spoke. Order: a person's will, zero, the fallback, stabilization, what forbids up, what forbids
+//! every guardrail that spoke. Order: a person's will, zero, the fallback, what is held off, stabilization, what forbids up, what forbids
 //! down, rate limits, one-directional pauses. Bounds hold at every step but for a pause and a pin that may leave them.
 
 use crate::behavior::{RateLimited, Stabilized, Track, Windows};
 use crate::budget::BudgetReport;
-use crate::decision::{Active, Decision, Parts, Reasons};
+use crate::decision::{Active, Decision, HoldOff, Parts, Reasons};
 use crate::observation::Observation;
 use crate::planner::{COMFORT, IDLE};
 use crate::reason::{Driver, Reason, SignalName};
+use crate::regression::{Regression, Undone};
 use crate::settings::{Override, Settings};
 
 /// Requests per second that wake a service from 0 replicas.
@@ -22,7 +23,7 @@ const IDLE_SECS: f64 = 300.0;
 /// CPU over request from which on it counts as high.
 const CPU_HIGH: f64 = 0.7;
 /// Pods less busy than this, by the queue model, are not overloaded: more of them would not help.
-const OVERLOADED: f64 = 0.85;
+pub(crate) const OVERLOADED: f64 = 0.85;
 /// Growth of demand that is reason enough to scale up however comfortable latency is.
 const GROWTH: f64 = 1.1;
 /// Demand is gone, and pods that are starting no longer needed, when the answer is at most this share of the replicas.
@@ -43,6 +44,8 @@ pub struct Rails {
     pub idle_since_secs: Option<f64>,
     /// When the target's replicas were last seen to have been raised.
     pub raised_secs: Option<f64>,
+    /// Scale-downs of ours that were, or may have to be, undone.
+    pub regression: Regression,
 }
 
 /// What the driver proposes.
@@ -99,6 +102,8 @@ pub struct Scene<'a> {
     pub hpa_would_be: Option<u32>,
     /// After this tick.
     pub budget: BudgetReport,
+    /// The scale-down that is undone at this tick.
+    pub undone: Option<Undone>,
 }
 
 impl Scene<'_> {
@@ -113,6 +118,7 @@ pub fn guard(rails: &mut Rails, scene: &Scene<'_>, proposal: Proposal) -> Decisi
     note(rails, scene);
     let current = scene.seen.replicas;
     let mut draft = Draft::new(scene, proposal);
+    draft.hold_off = hold_off(rails, scene);
     match scene.will {
         Override::Pin { replicas, allow_out_of_bounds } => {
             recommend_anyway(rails, scene, proposal);
@@ -197,6 +203,7 @@ fn automatic(rails: &mut Rails, scene: &Scene<'_>, draft: &mut Draft) {
         return;
     };
     wanted = zero_or_not(rails, scene, draft, wanted);
+    wanted = not_again(scene, draft, wanted);
     draft.standing(scene, rails.zeroed_by_us);
     let standing = draft.replicas;
 
@@ -257,6 +264,26 @@ fn zero_or_not(rails: &Rails, scene: &Scene<'_>, draft: &mut Draft, wanted: u32)
         return 0;
     }
     wanted.max(1)
+}
+
+/// What is held off, within the bounds of today.
+fn hold_off(rails: &Rails, scene: &Scene<'_>) -> Option<HoldOff> {
+    let held = rails.regression.hold_off()?;
+    let replicas = scene.settings.bounds.clamp(held.replicas);
+    Some(HoldOff { replicas, since_secs: held.since_secs, until_secs: held.until_secs })
+}
+
+/// Not below the count from before a scale-down that had to be undone.
+fn not_again(scene: &Scene<'_>, draft: &mut Draft, wanted: u32) -> u32 {
+    let Some(HoldOff { replicas, until_secs, .. }) = draft.hold_off else { return wanted };
+    let left_secs = until_secs - scene.now_secs;
+    if let Some(undone) = scene.undone {
+        let (from, to) = (undone.from, replicas.max(wanted));
+        draft.reasons.push(Reason::ScaleDownUndone { from, to, held_off_secs: left_secs });
+    } else if wanted < replicas {
+        draft.reasons.push(Reason::ScaleDownHeldOff { replicas, left_secs });
+    }
+    wanted.max(replicas)
 }
 
 /// What forbids going up.
@@ -339,6 +366,7 @@ struct Draft {
     reasons: Reasons,
     fallback: bool,
     told_lost: bool,
+    hold_off: Option<HoldOff>,
 }
 
 impl Draft {
@@ -357,6 +385,7 @@ impl Draft {
             reasons,
             fallback: false,
             told_lost: false,
+            hold_off: None,
         };
         if let (Some(ratio), Some(utilization)) = (scene.latency_ratio, scene.utilization)
             && 1.0 < ratio
@@ -436,6 +465,7 @@ impl Draft {
             active: self.active,
             value: self.value,
             budget: scene.budget,
+            hold_off: self.hold_off,
             reasons: self.reasons,
         })
     }

@@ -20,6 +20,7 @@ pub mod planner;
 pub mod policy;
 pub mod queue;
 pub mod reason;
+pub mod regression;
 pub mod reward;
 pub mod sense;
 pub mod settings;

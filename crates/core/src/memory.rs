@@ -108,6 +108,53 @@ impl ForecastMemory {
     }
 }
 
+/// A scale-down of ours that may yet prove wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct OwnDown {
+    /// When, seconds.
+    pub time_secs: f64,
+    /// Replicas before it.
+    pub from: u32,
+    /// Replicas after it.
+    pub to: u32,
+    /// Load at that time, in the policy's unit.
+    pub load: f64,
+}
+
+/// A scale-down that was undone and is held off.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct HoldOffMemory {
+    /// The count that is not gone below, before bounds.
+    pub replicas: u32,
+    /// Load at that time, in the policy's unit.
+    pub load: f64,
+    /// When it was undone, seconds.
+    pub since_secs: f64,
+    /// Until when it is held off, seconds.
+    pub until_secs: f64,
+}
+
+/// Scale-downs of ours, and what became of the objective after them.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct RegressionMemory {
+    /// Oldest first; at most [`crate::regression::MAX_DOWNS`].
+    pub downs: Vec<OwnDown>,
+    /// Highest load since the last of them.
+    pub highest_load: f64,
+    /// Since when the objective is broken, and at how many readings in a row.
+    pub broken_since_secs: Option<f64>,
+    /// See `broken_since_secs`.
+    pub broken_readings: u32,
+    /// What is held off.
+    pub hold_off: Option<HoldOffMemory>,
+    /// Length of the last hold-off, seconds; 0 when there was none.
+    pub hold_off_secs: f64,
+    /// When it ended.
+    pub ended_secs: f64,
+    /// Scale-downs undone so far.
+    pub undone: u32,
+}
+
 /// Everything.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Memory {
@@ -137,6 +184,8 @@ pub struct Memory {
     pub suspended_until_secs: f64,
     /// Estimated requests waiting.
     pub backlog: f64,
+    /// Scale-downs of ours that were, or may have to be, undone.
+    pub regression: RegressionMemory,
     /// What has been learnt about one pod.
     pub capacity: CapacityMemory,
     /// The error budget.

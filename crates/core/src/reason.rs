@@ -197,6 +197,22 @@ pub enum Reason {
         /// Seconds since signals were lost.
         failing_secs: f64,
     },
+    /// The objective was met before a scale-down of ours and not after it, and the load does not explain that: undone.
+    ScaleDownUndone {
+        /// What it had led to.
+        from: u32,
+        /// What is restored.
+        to: u32,
+        /// For how long it is held off, seconds.
+        held_off_secs: f64,
+    },
+    /// A scale-down that was undone is held off.
+    ScaleDownHeldOff {
+        /// The number kept.
+        replicas: u32,
+        /// For how much longer, seconds.
+        left_secs: f64,
+    },
     /// Pods of the last scale-up are still starting.
     StillStarting {
         /// How many.
@@ -298,6 +314,8 @@ impl Reason {
             Reason::NoLoadSignal => ("NoLoadSignal", Role::Fixed),
             Reason::SuddenZero => ("SuddenZero", Role::HeldUp),
             Reason::FallbackActive { .. } => ("FallbackActive", Role::HeldUp),
+            Reason::ScaleDownUndone { .. } => ("ScaleDownUndone", Role::HeldUp),
+            Reason::ScaleDownHeldOff { .. } => ("ScaleDownHeldOff", Role::HeldUp),
             Reason::StillStarting { .. } => ("StillStarting", Role::HeldUp),
             Reason::CapacityUnavailable { .. } => ("CapacityUnavailable", Role::HeldDown),
             Reason::RolloutUnhealthy { .. } => ("RolloutUnhealthy", Role::Fixed),
@@ -375,6 +393,16 @@ impl fmt::Display for Reason {
             Reason::FallbackActive { replicas, failing_secs } => {
                 write!(f, "signals lost for {failing_secs:.0} s: at least the fallback's {replicas} replicas")
             }
+            Reason::ScaleDownUndone { from, to, held_off_secs } => write!(
+                f,
+                "the objective is missed since the scale-down to {from} and the load does not explain it: back to {to}, held off for {:.0} min",
+                held_off_secs / 60.0
+            ),
+            Reason::ScaleDownHeldOff { replicas, left_secs } => write!(
+                f,
+                "fewer than {replicas} made requests late: held off for another {:.0} min",
+                (left_secs / 60.0).ceil()
+            ),
             Reason::StillStarting { starting } => write!(f, "{starting} pods of a scale-up are still starting"),
             Reason::CapacityUnavailable { unschedulable } => {
                 write!(f, "{unschedulable} pods cannot be placed: asking for more would not help")

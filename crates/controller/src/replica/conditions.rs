@@ -93,6 +93,9 @@ pub fn findings(facts: &Facts<'_>) -> Vec<Finding> {
 #[must_use]
 pub fn able(settings: &Settings, decision: &Decision) -> Finding {
     let stabilized = decision.reasons().iter().find_map(|reason| match reason {
+        Reason::ScaleDownUndone { .. } | Reason::ScaleDownHeldOff { .. } => {
+            Some((Why::ScaleDownHeldOff, reason))
+        }
         Reason::ScaleDownStabilized { .. } => Some((Why::ScaleDownStabilized, reason)),
         Reason::ScaleUpStabilized { .. } => Some((Why::ScaleUpStabilized, reason)),
         _ => None,

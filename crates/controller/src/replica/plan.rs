@@ -95,6 +95,7 @@ pub fn plan(frame: &Frame<'_>, facts: &Facts<'_>) -> Planned {
         signals: status::signals(&facts.seen.report.details),
         budget: Some(status::budget(decision)),
         savings: before.savings.clone(),
+        scale_down_hold: status::scale_down_hold(decision),
         override_: status::override_of(facts.will, *by),
         model: Some(model.clone()),
         conditions: merged(&before.conditions, &all, *generation, *now),
@@ -260,6 +261,7 @@ pub fn tellings(before: &RLReplicaPolicyStatus, after: &RLReplicaPolicyStatus, m
     }
     tellings.extend(override_telling(before.override_.as_ref(), after.override_.as_ref(), mode, after));
     tellings.extend(shadow_telling(before, after, mode));
+    tellings.extend(undone_telling(before, after));
     tellings
 }
 
@@ -347,6 +349,24 @@ fn shadow_telling(
         action: format!("WouldScaleFrom{}To{}", decision.from, decision.to),
         note: format!("Would be: {}; is: {}; reason: {reason}", decision.to, decision.from),
         identity: decision.time.0.as_millisecond().to_string(),
+    })
+}
+
+/// A scale-down that was undone, once for each.
+fn undone_telling(before: &RLReplicaPolicyStatus, after: &RLReplicaPolicyStatus) -> Option<Telling> {
+    let hold = after.scale_down_hold.as_ref()?;
+    if before.scale_down_hold.as_ref().is_some_and(|old| old.since == hold.since) {
+        return None;
+    }
+    let reasons = after.decision.iter().flat_map(|decision| &decision.reasons);
+    let why = reasons.into_iter().find(|reason| reason.code == "ScaleDownUndone");
+    let why = why.map_or("the objective was no longer met after a scale-down", |why| why.message.as_str());
+    Some(Telling {
+        severity: Severity::Warning,
+        reason: EventReason::ScaleDownUndone.as_str(),
+        action: format!("RestoreTo{}", hold.replicas),
+        note: format!("{why}; not below {} until {}", hold.replicas, hold.until.0),
+        identity: hold.since.0.as_millisecond().to_string(),
     })
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rlscaler_api::overrides::{Resolved, resolve};
+use rlscaler_api::status::ScaleDownHoldStatus;
 use rlscaler_core::observation::{Observation, Pods, Reading, Signal, Signals};
 use rlscaler_core::settings::{Bounds, Capacity, Objective, Override, Settings, Weights};
 use rlscaler_core::{Brain, PlannerOnly};
@@ -234,4 +235,23 @@ fn a_status_is_written_when_something_of_weight_changed_or_once_a_minute() {
     expect(0.0, |status| status.decision.as_mut().unwrap().to += 1, Write::Now);
     expect(0.0, |status| status.decision.as_mut().unwrap().proposed += 1, Write::Later);
     expect(0.0, |status| status.model = Some("other".into()), Write::Now);
+}
+
+#[test]
+fn an_undone_scale_down_is_told_once_and_says_until_when() {
+    let since = Time(now());
+    let hold = |replicas| ScaleDownHoldStatus {
+        since: since.clone(),
+        replicas,
+        until: Time(now() + jiff::SignedDuration::from_mins(10)),
+    };
+    let status = |hold| RLReplicaPolicyStatus { scale_down_hold: hold, ..RLReplicaPolicyStatus::default() };
+    let told = tellings(&status(None), &status(Some(hold(12))), Mode::Auto);
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert_eq!((told[0].severity, told[0].reason), (Severity::Warning, "ScaleDownUndone"));
+    assert!(told[0].note.contains("not below 12 until 2027-01-15T08:10:00Z"), "{}", told[0].note);
+    // Still held off, and at another count because the bounds changed: nothing new.
+    assert!(tellings(&status(Some(hold(12))), &status(Some(hold(10))), Mode::Auto).is_empty());
+    assert!(tellings(&status(Some(hold(12))), &status(None), Mode::Auto).is_empty());
+    assert_eq!(must_write(&status(None), &status(Some(hold(12))), 0.0), Write::Now);
 }

@@ -6,8 +6,8 @@ use rlscaler_api::RLReplicaPolicyStatus;
 use rlscaler_api::limits::{MAX_MESSAGE_CHARS, MAX_NAME_CHARS, MAX_STATUS_REASONS, cut};
 use rlscaler_api::overrides::Resolved;
 use rlscaler_api::status::{
-    BudgetStatus, DecisionStatus, MAX_STATUS_QUERY_CHARS, OverrideStatus, ReasonStatus, SignalState,
-    SignalStatus,
+    BudgetStatus, DecisionStatus, MAX_STATUS_QUERY_CHARS, OverrideStatus, ReasonStatus, ScaleDownHoldStatus,
+    SignalState, SignalStatus,
 };
 use rlscaler_core::settings::Override;
 use rlscaler_core::{Decision, Reason};
@@ -85,6 +85,22 @@ pub fn budget(decision: &Decision) -> BudgetStatus {
     }
 }
 
+/// The scale-down that was undone and is held off.
+#[must_use]
+pub fn scale_down_hold(decision: &Decision) -> Option<ScaleDownHoldStatus> {
+    let hold = decision.hold_off()?;
+    Some(ScaleDownHoldStatus {
+        since: time(hold.since_secs)?,
+        replicas: wire(hold.replicas),
+        until: time(hold.until_secs)?,
+    })
+}
+
+/// Unix seconds as the wire has them, whole; `None` for a time no calendar has.
+fn time(secs: f64) -> Option<Time> {
+    Timestamp::from_second(secs.floor() as i64).ok().map(Time)
+}
+
 /// A decimal without needless zeros.
 fn trimmed(number: f64, digits: usize) -> String {
     let text = format!("{number:.digits$}");
@@ -155,5 +171,6 @@ fn essence(status: &RLReplicaPolicyStatus) -> impl PartialEq + '_ {
         status.current_replicas,
         &status.last_scale_time,
         savings_known,
+        &status.scale_down_hold,
     )
 }

@@ -4,11 +4,14 @@ use super::{Brain, Tick, mean};
 use crate::budget::Spent;
 use crate::capacity::{PodCapacity, PodSample};
 use crate::forecast::Forecast;
+use crate::guardrail::OVERLOADED;
 use crate::history::BIN_SLOTS;
 use crate::observation::Observation;
 use crate::planner::{self, Demand, Plan};
 use crate::queue::late_share_behind;
+use crate::regression::{self, Lateness, Sight, Undone};
 use crate::sense::{Load, Senses};
+use crate::settings::Override;
 
 /// Seconds of backlog a service can hold before its callers give up.
 const BACKLOG_SECS: f64 = 10.0;
@@ -128,6 +131,43 @@ impl Brain {
             price: senses.price,
         };
         self.budget.book(&self.settings, tick.now_secs, spent);
+    }
+
+    /// What the last scale-downs of ours did to the objective; what must be undone makes the pods doubted, too.
+    pub(super) fn look_back(
+        &mut self,
+        seen: &Observation,
+        tick: &Tick,
+        will: Override,
+        senses: &Senses,
+        outlook: &Outlook,
+    ) -> Option<Undone> {
+        let capacity = outlook.planned.as_ref().map(|(capacity, _)| capacity);
+        let estimated = outlook.planned.map(|(capacity, plan)| {
+            let busy_workers = plan.level_busy_pods * f64::from(capacity.service.workers);
+            late_share_behind(&capacity.service, busy_workers, seen.pods.ready, 0.0)
+        });
+        let lateness = Lateness {
+            late_share: senses.late_share,
+            latency_ratio: senses.latency_ratio,
+            estimated,
+            qps: senses.qps,
+        };
+        let overloaded = busy_ratio(seen, outlook).is_some_and(|busy| OVERLOADED <= busy);
+        let sight = Sight {
+            now_secs: tick.now_secs,
+            replicas: seen.replicas,
+            ready: seen.pods.ready,
+            will,
+            load: senses.load.map(|load| load.value),
+            verdict: regression::judge(&self.settings, &lateness),
+            idle: senses.utilization.is_some_and(|used| used < planner::IDLE) && !overloaded,
+            capacity,
+            scale: self.estimator.scale(),
+        };
+        let undone = self.rails.regression.look(&self.settings, &sight)?;
+        self.estimator.doubt_undone(&self.settings, &undone, capacity);
+        Some(undone)
     }
 
     /// Expected demand over the lower of the present level and that of the last minutes.

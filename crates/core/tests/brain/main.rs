@@ -4,6 +4,7 @@ mod freshness;
 mod learning;
 mod overrides;
 mod properties;
+mod regression;
 mod restart;
 mod rules;
 mod scaling;

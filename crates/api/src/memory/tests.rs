@@ -1,0 +1,75 @@
+use super::*;
+
+/// As full as it can be, with numbers that need all their bits.
+fn full() -> Memory {
+    let at = |index: usize| 1_764_485_712.0 + index as f64 / 3.0;
+    let events: Vec<_> =
+        (0..MAX_EVENTS).map(|index| ScaleEvent { time_secs: at(index), change: 12 }).collect();
+    let recommendations =
+        (0..MAX_RECOMMENDATIONS).map(|index| Recommendation { time_secs: at(index), low: 11, high: 123 });
+    let scaling =
+        ScalingMemory { recommendations: recommendations.collect(), ups: events.clone(), downs: events };
+    let buckets = (0..MAX_BUCKETS).map(|index| BudgetBucket {
+        index: index as i64,
+        late: at(index),
+        offered: at(index),
+    });
+    Memory {
+        started_secs: 1.0 / 3.0,
+        scaling: scaling.clone(),
+        hpa: scaling,
+        failing_since_secs: Some(at(1)),
+        regression: RegressionMemory {
+            downs: vec![OwnDown { time_secs: at(1), from: 12, to: 11, load: at(2) }; MAX_DOWNS],
+            hold_off: Some(HoldOffMemory { replicas: 12, load: at(1), since_secs: at(2), until_secs: at(3) }),
+            undone: 3,
+            ..RegressionMemory::default()
+        },
+        capacity: CapacityMemory { sums: [0.1, 0.2, 1e-300, 1e300, -0.0], ..CapacityMemory::default() },
+        budget: BudgetMemory { buckets: buckets.collect(), ..BudgetMemory::default() },
+        forecast: ForecastMemory {
+            slots: vec![1.0 / 3.0; 64],
+            open_forecasts: vec![0.1; 64],
+            ..ForecastMemory::default()
+        },
+        ..Memory::default()
+    }
+}
+
+#[test]
+fn what_is_written_is_read_back_bit_for_bit() {
+    for memory in [Memory::default(), full()] {
+        assert_eq!(from_status(&to_status(&memory)).expect("readable"), memory);
+    }
+}
+
+#[test]
+fn a_full_memory_fits() {
+    let bytes = to_status(&full()).state.len();
+    assert!(bytes < MAX_MEMORY_BYTES / 2, "{bytes} bytes");
+}
+
+#[test]
+fn a_memory_that_cannot_be_trusted_is_refused() {
+    let good = to_status(&full());
+    let state = |state: &str| MemoryStatus { version: VERSION, state: state.to_owned() };
+    for (status, what) in [
+        (MemoryStatus { version: 2, ..good.clone() }, "version"),
+        (state(&" ".repeat(MAX_MEMORY_BYTES + 1)), "bytes"),
+        (state("{\"started\": null}"), "parsed"),
+        (state("{\"started\": \"yesterday\"}"), "parsed"),
+        (state(&good.state[..good.state.len() / 2]), "parsed"),
+        (state(&format!("{{\"hpa\": {{\"ups\": {:?}}}}}", vec![[1; 2]; MAX_EVENTS + 1])), "entries"),
+    ] {
+        let fault = from_status(&status).expect_err(what).to_string();
+        assert!(fault.contains(what), "{fault}");
+    }
+}
+
+#[test]
+fn a_memory_of_another_release_keeps_what_both_know() {
+    let text = r#"{"started": 5.0, "invented": [1], "hpa": {"ups": [[1.5, 2]], "sideways": 3}}"#;
+    let memory = from_status(&MemoryStatus { version: VERSION, state: text.to_owned() }).expect("readable");
+    assert_eq!(memory.started_secs, 5.0);
+    assert_eq!(memory.hpa.ups, [ScaleEvent { time_secs: 1.5, change: 2 }]);
+}
