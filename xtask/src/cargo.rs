@@ -5,7 +5,13 @@
 //! would be compiled anew, kube included: minutes, and minutes again on the way back.
 
 use std::env;
-use std::process::Command;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+
+use crate::tools;
 
 /// What `cargo run` adds to the environment of the program it runs, by the beginning of the name.
 const ADDED_BY_CARGO_RUN: [&str; 5] =
@@ -23,6 +29,35 @@ pub fn cargo() -> Command {
         }
     }
     command
+}
+
+/// Compiles the product, showing cargo's own progress, and answers where it stands. The profile is the one this
+/// program was compiled with, so that its dependencies are there already.
+///
+/// # Errors
+/// When it does not build.
+pub fn build_rlscaler() -> Result<PathBuf> {
+    eprintln!("building rlscaler ...");
+    let what = ["build", "--package", "rlscaler-cli", "--bin", "rlscaler"];
+    let output = cargo()
+        .args(what)
+        .args(["--message-format", "json-render-diagnostics"])
+        .current_dir(tools::repository_root())
+        .stderr(Stdio::inherit())
+        .output()
+        .context("starting cargo")?;
+    ensure!(output.status.success(), "rlscaler does not build, see above");
+    let messages = String::from_utf8(output.stdout).context("reading what cargo said")?;
+    executable(&messages).context("cargo named no executable rlscaler")
+}
+
+/// The program among cargo's messages, one JSON object a line.
+fn executable(messages: &str) -> Option<PathBuf> {
+    messages
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+        .filter(|message| message["target"]["name"] == "rlscaler")
+        .find_map(|message| message["executable"].as_str().map(PathBuf::from))
 }
 
 #[cfg(test)]
@@ -44,5 +79,14 @@ mod tests {
             "{removed:?}"
         );
         assert!(!removed.contains(&"CARGO_HOME"));
+    }
+
+    #[test]
+    fn the_program_is_found_among_cargos_messages() {
+        let messages = r#"{"reason":"compiler-artifact","target":{"name":"serde"},"executable":null}
+{"reason":"compiler-artifact","target":{"name":"rlscaler"},"executable":"/t/debug/rlscaler"}
+{"reason":"build-finished","success":true}"#;
+        assert_eq!(executable(messages), Some(PathBuf::from("/t/debug/rlscaler")));
+        assert_eq!(executable("nothing of use"), None);
     }
 }

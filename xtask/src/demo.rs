@@ -24,6 +24,7 @@ mod policy_status;
 pub mod result;
 pub mod stage;
 
+use crate::cargo::build_rlscaler;
 use crate::cluster::{Cluster, ClusterOptions};
 use live::Live;
 use plan::Plan;
@@ -66,7 +67,7 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<()> {
     let plan = Plan::new(arguments.speed, arguments.minutes, &arguments.trace, arguments.seed)?;
     eprintln!("{}", plan.describe());
-    let operator = operator::build()?;
+    let operator = build_rlscaler()?;
     // From here to the runtime Ctrl-C ends us at once, and the kernel ends what we started.
     eprintln!("starting a control plane (its programs are built first where needed) ...");
     let options = ClusterOptions::default().sped_up(f64::from(plan.speed));

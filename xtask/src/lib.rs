@@ -6,5 +6,6 @@ pub mod cluster;
 pub mod codegen;
 pub mod demo;
 pub mod differential;
+pub mod model;
 pub mod test;
 pub mod tools;

@@ -21,6 +21,8 @@ enum Task {
     Demo(xtask::demo::Arguments),
     /// Records what the real HPA decides on random inputs and compares ours with it.
     Differential(xtask::differential::Arguments),
+    /// The shipped model again, from scratch: the same, equal within the spread over seeds, or worse.
+    Model(xtask::model::Arguments),
     /// Everything CI runs: format, generated files, lint, and all tests, on a real control plane where it takes one.
     Test,
 }
@@ -42,6 +44,7 @@ fn run(task: Task) -> anyhow::Result<()> {
         Task::Codegen(arguments) => xtask::codegen::run(&arguments),
         Task::Demo(arguments) => xtask::demo::run(&arguments),
         Task::Differential(arguments) => xtask::differential::run(&arguments),
+        Task::Model(arguments) => xtask::model::run(&arguments),
         Task::Test => xtask::test::run(),
     }
 }

@@ -14,6 +14,7 @@ mod run;
 mod simulate;
 mod suite;
 mod telemetry;
+mod train;
 
 /// Sets replica counts by reinforcement learning, within limits that people set.
 #[derive(Debug, Parser)]
@@ -37,6 +38,8 @@ enum Command {
     Evaluate(evaluate::Args),
     /// Run one policy on one trace, in a simulated service.
     Simulate(simulate::Args),
+    /// Train a model.
+    Train(train::Args),
 }
 
 /// What a person must change in what they gave: exit status 2.
@@ -52,8 +55,12 @@ fn main() -> ExitCode {
         Command::Decide(args) => decide::run(&args),
         Command::Evaluate(args) => evaluate::run(&args),
         Command::Simulate(args) => simulate::run(&args),
+        Command::Train(args) => train::run(&args),
     };
     let Err(error) = outcome else { return ExitCode::SUCCESS };
     eprintln!("rlscaler: {error:#}");
+    if let Some(stopped) = error.downcast_ref::<train::Stopped>() {
+        return ExitCode::from(train::EXIT_STATUS_BASE + stopped.signal);
+    }
     if error.is::<Unusable>() { ExitCode::from(2) } else { ExitCode::FAILURE }
 }

@@ -1,4 +1,4 @@
-//! The pages of `evaluate` and `simulate` in a real browser: every chart is drawn, every text can be read in light and in
+//! The pages of `evaluate`, `simulate` and `train` in a real browser: every chart is drawn, every text can be read in light and in
 //! dark, and the page does not overflow its window.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
@@ -55,11 +55,15 @@ fn check(name: &str, arguments: &[&str], charts: u64) {
         .output()
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let probed = std::fs::read_to_string(&page).unwrap().replace("</body>", &format!("{PROBE}</body>"));
-    std::fs::write(&page, probed).unwrap();
+    check_page(&folder, &page, charts);
+}
+
+fn check_page(folder: &Path, page: &Path, charts: u64) {
+    let probed = std::fs::read_to_string(page).unwrap().replace("</body>", &format!("{PROBE}</body>"));
+    std::fs::write(page, probed).unwrap();
     let browser = browser::find_or_install().unwrap();
     for scheme in [Scheme::Light, Scheme::Dark] {
-        let seen = look(&browser, &page, scheme, &folder);
+        let seen = look(&browser, page, scheme, folder);
         let number = |field: &str| seen[field].as_f64().unwrap();
         assert_eq!(seen["charts"].as_u64().unwrap(), charts, "{scheme:?}: {seen}");
         assert_eq!(
@@ -92,4 +96,23 @@ fn the_page_of_simulate_can_be_read_in_light_and_dark() {
     let policy = format!("{}/../../examples/web-histogram.yaml", env!("CARGO_MANIFEST_DIR"));
     let trace = ["--trace", "autothrottle_diurnal", "--hours", "0.5", "--reasons"];
     check("page-of-simulate", &[&["simulate", "--policy", &policy], &trace[..]].concat(), 1);
+}
+
+#[test]
+fn the_page_of_train_can_be_read_in_light_and_dark() {
+    let folder = folder("page-of-train");
+    let out = folder.join("out");
+    let _ = std::fs::remove_dir_all(&out);
+    let config = folder.join("tiny.toml");
+    let settings = "episode_count = 4\n[episodes]\nslots = 80\n[pathwise]\nbatch = 20\nupdates = 9\n";
+    std::fs::write(&config, settings).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_rlscaler"))
+        .args(["train", "--validate-every", "0", "--config"])
+        .arg(&config)
+        .arg("--out")
+        .arg(&out)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    check_page(&folder, &out.join("report.html"), 5);
 }

@@ -10,14 +10,17 @@ pub mod choosing;
 pub mod episodes;
 pub mod head;
 pub mod life;
+pub mod limits;
 pub mod manifest;
 pub mod model;
 pub mod model_file;
 pub mod network;
 pub mod optimiser;
 pub mod pathwise;
+pub mod settings_text;
 pub mod tensors;
 pub mod training;
+pub mod validation;
 pub mod weights;
 
 pub use builtin::builtin;

@@ -14,12 +14,13 @@ use serde::{Deserialize, Serialize};
 use crate::builtin::schema;
 use crate::checkpoint::{self, CheckpointFault};
 use crate::episodes::{self, Episode, EpisodeSettings};
+use crate::limits;
 use crate::manifest::{Manifest, ModelKind, Versions, schema_hash_text};
 use crate::model_file;
 use crate::pathwise::{self, Learner, PathwiseSettings, UpdateReport};
 
-/// Most episodes a run may draw: 2 GiB of features.
-pub const EPISODES_MAX: u64 = 30_000;
+/// Most episodes a run may draw.
+pub const EPISODES_MAX: u64 = 20_000;
 
 /// Everything a run depends on beside its seed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -73,18 +74,7 @@ impl TrainingSettings {
     /// # Errors
     /// The first setting that no run can have.
     pub fn check(&self) -> Result<(), TrainingFault> {
-        let setting = |field, expected: String| Err(TrainingFault::Setting { field, expected });
-        if !(1..=EPISODES_MAX).contains(&self.episode_count) {
-            return setting("episode_count", format!("1 to {EPISODES_MAX}"));
-        }
-        if self.pathwise.batch == 0 {
-            return setting("pathwise.batch", "at least 1".into());
-        }
-        let slots = self.pathwise.window_slots();
-        if self.pathwise.counted_slots == 0 || self.episodes.slots < slots {
-            return setting("episodes.slots", format!("at least the {slots} slots of a window"));
-        }
-        Ok(())
+        limits::check(self)
     }
 }
 
@@ -114,6 +104,10 @@ pub fn run(
         .map(|bytes| checkpoint::read(bytes, features::WIDTH, &settings.fingerprint(seed)))
         .transpose()?;
     let episodes = draw_episodes(settings, seed);
+    if episodes.is_empty() {
+        let expected = "a window that fits into the traces".into();
+        return Err(TrainingFault::Setting { field: "pathwise.counted_slots", expected });
+    }
     let mut learner = resumed.unwrap_or_else(|| Learner::new(features::WIDTH, &episodes, seed));
     while learner.adam.updates < settings.pathwise.updates {
         let report = pathwise::update(&mut learner, &settings.pathwise, &episodes, seed)?;

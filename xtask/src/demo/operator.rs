@@ -1,16 +1,14 @@
-//! The operator of the demo: built from this checkout, run as the chart's ServiceAccount. kwok runs no containers, so
+//! The operator of the demo: run as the chart's ServiceAccount. kwok runs no containers, so
 //! it is a process of ours beside the cluster instead of a pod in it.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use anyhow::{Context, Result, bail, ensure};
-use serde_json::Value;
+use anyhow::{Context, Result, bail};
 
 use super::manifests;
 use super::plan::Plan;
-use crate::cargo::cargo;
 use crate::cluster::{Cluster, process};
 use crate::tools;
 
@@ -25,38 +23,6 @@ const SHOWN_LOG_LINES: usize = 20;
 pub(super) struct Operator {
     child: Child,
     log: PathBuf,
-}
-
-/// Compiles the operator, showing cargo's own progress, and answers where it stands. The profile is the one this
-/// program was compiled with, so that its dependencies are there already.
-pub(super) fn build() -> Result<PathBuf> {
-    eprintln!("building the operator ...");
-    let output = cargo()
-        .args([
-            "build",
-            "--package",
-            "rlscaler-cli",
-            "--bin",
-            "rlscaler",
-            "--message-format",
-            "json-render-diagnostics",
-        ])
-        .current_dir(tools::repository_root())
-        .stderr(Stdio::inherit())
-        .output()
-        .context("starting cargo")?;
-    ensure!(output.status.success(), "the operator does not build, see above");
-    let messages = String::from_utf8(output.stdout).context("reading what cargo said")?;
-    executable(&messages).context("cargo named no executable rlscaler")
-}
-
-/// The program among cargo's messages, one JSON object a line.
-fn executable(messages: &str) -> Option<PathBuf> {
-    messages
-        .lines()
-        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
-        .filter(|message| message["target"]["name"] == "rlscaler")
-        .find_map(|message| message["executable"].as_str().map(PathBuf::from))
 }
 
 /// Installs CRDs, ServiceAccount and RBAC through the chart. Its Deployment stays at no replicas: kwok would only
@@ -116,19 +82,5 @@ impl Drop for Operator {
         // Both fail only when it has ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_program_is_found_among_cargos_messages() {
-        let messages = r#"{"reason":"compiler-artifact","target":{"name":"serde"},"executable":null}
-{"reason":"compiler-artifact","target":{"name":"rlscaler"},"executable":"/t/debug/rlscaler"}
-{"reason":"build-finished","success":true}"#;
-        assert_eq!(executable(messages), Some(PathBuf::from("/t/debug/rlscaler")));
-        assert_eq!(executable("nothing of use"), None);
     }
 }

@@ -180,7 +180,7 @@ fn shape(style: usize, x: f64, y: f64, size: f64, class: &str, title: &str) -> S
 }
 
 /// Round numbers between two, at most about `count` of them.
-fn ticks(first: f64, last: f64, count: usize) -> Vec<f64> {
+pub(crate) fn ticks(first: f64, last: f64, count: usize) -> Vec<f64> {
     let raw = (last - first) / count as f64;
     if !raw.is_finite() || raw <= 0.0 {
         return vec![first];
