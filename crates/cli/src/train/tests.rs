@@ -133,7 +133,7 @@ fn the_same_seed_gives_the_same_files_on_any_number_of_threads_and_another_seed_
     }
     let other = train_in("other", &run_of(4), &[WHOLE]);
     assert!(bytes(&whole, WEIGHTS) != bytes(&other, WEIGHTS), "the seed does nothing");
-    let model = rlscaler_rl::Model::load(&bytes(&whole, WEIGHTS), &bytes(&whole, MANIFEST)).unwrap();
+    let model = crate::models::from_files(&whole).unwrap();
     assert_eq!(model.manifest().commit.as_deref(), Some("abc"));
     assert_eq!(model.manifest().seed, 3);
 }
