@@ -333,6 +333,7 @@ fn observation(seen: &Seen, declared: DeclaredSignals, max_ages: &MaxAges) -> Re
         pod_cpu_request: *pod_cpu_request,
         signals: read,
         startup_secs: *startup_seconds,
+        ..Observation::default()
     })
 }
 

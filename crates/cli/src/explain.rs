@@ -142,6 +142,7 @@ const HELD_UP: &[&str] = &[
     "SuddenZero",
     "FallbackActive",
     "StillStarting",
+    "NoPodReady",
     "ResumedFromZero",
     "Activated",
     "ScaleDownPaused",

@@ -54,6 +54,7 @@ fn seen(tick: u32, replicas: u32) -> Observation {
             ..Signals::default()
         },
         startup_secs: None,
+        ..Observation::default()
     }
 }
 

@@ -269,7 +269,9 @@ impl Brain {
 
     fn hpa_would_be(&mut self, seen: &Observation, tick: &Tick, senses: &Senses) -> Option<u32> {
         let wish = senses.cores.zip(seen.pod_cpu_request).and_then(|(cores, request)| {
-            hpa::stock_wish(cores, request, seen.pods.ready, seen.pods.starting, seen.replicas)
+            // To an HPA, a pod without a sample is one that is not ready yet.
+            let without = seen.pods.ready - senses.cpu_pods;
+            hpa::stock_wish(cores, request, senses.cpu_pods, seen.pods.starting + without, seen.replicas)
         })?;
         Some(self.hpa.sync(tick.now_secs, seen.replicas, Some(wish)))
     }

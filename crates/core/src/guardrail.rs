@@ -291,8 +291,16 @@ fn up(scene: &Scene<'_>, draft: &mut Draft, target: u32) -> u32 {
     let standing = draft.replicas;
     let pods = scene.seen.pods;
     if 0 < pods.unschedulable {
-        draft.reasons.push(Reason::CapacityUnavailable { unschedulable: pods.unschedulable });
+        draft.reasons.push(Reason::CapacityUnavailable { unschedulable: pods.unschedulable, room: None });
         return standing;
+    }
+    let mut target = target;
+    if let Some(room) = scene.seen.room.filter(|&room| room < target) {
+        draft.reasons.push(Reason::CapacityUnavailable { unschedulable: 0, room: Some(room) });
+        if room <= standing {
+            return standing;
+        }
+        target = room;
     }
     let overloaded = scene.busy_ratio.is_some_and(|busy| OVERLOADED <= busy);
     if 0 < pods.unhealthy && (pods.ready == 0 || !overloaded) {
@@ -333,6 +341,11 @@ fn down(rails: &Rails, scene: &Scene<'_>, draft: &mut Draft, target: u32) -> u32
     }
     if scene.clock_stepped {
         draft.reasons.push(Reason::ClockStepped);
+        return standing;
+    }
+    // With a minimum of 0 the load is measured where no pod is needed for it.
+    if pods.ready == 0 && 0 < scene.settings.bounds.min() {
+        draft.reasons.push(Reason::NoPodReady);
         return standing;
     }
     let gone = f64::from(target) <= DEMAND_GONE * f64::from(standing);

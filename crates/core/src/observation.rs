@@ -89,6 +89,11 @@ pub struct Observation {
     pub pods: Pods,
     /// CPU request of one pod, cores, where declared.
     pub pod_cpu_request: Option<f64>,
+    /// Ready pods the CPU signal is the sum of; `None`: all of them. A pod that became ready a moment ago has no sample
+    /// yet.
+    pub cpu_pods: Option<u32>,
+    /// Most pods the target can have now by what quotas leave; `None`: no quota is known to limit it.
+    pub room: Option<u32>,
     /// The signals.
     pub signals: Signals,
     /// Start-up time from creation to Ready, p90 in seconds, as learnt from the target's own pods.

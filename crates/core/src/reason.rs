@@ -218,11 +218,15 @@ pub enum Reason {
         /// How many.
         starting: u32,
     },
-    /// Pods cannot be placed: raising is pointless.
+    /// Pods cannot be placed, or a quota leaves no room for more: raising is pointless.
     CapacityUnavailable {
-        /// How many.
+        /// How many pods cannot be placed.
         unschedulable: u32,
+        /// Most replicas quotas leave room for, where that is what limits.
+        room: Option<u32>,
     },
+    /// No pod is ready: load that is not seen may be load that nobody serves.
+    NoPodReady,
     /// Pods crash or cannot pull their image: more of them would not serve.
     RolloutUnhealthy {
         /// How many.
@@ -318,6 +322,7 @@ impl Reason {
             Reason::ScaleDownHeldOff { .. } => ("ScaleDownHeldOff", Role::HeldUp),
             Reason::StillStarting { .. } => ("StillStarting", Role::HeldUp),
             Reason::CapacityUnavailable { .. } => ("CapacityUnavailable", Role::HeldDown),
+            Reason::NoPodReady => ("NoPodReady", Role::HeldUp),
             Reason::RolloutUnhealthy { .. } => ("RolloutUnhealthy", Role::Fixed),
             Reason::ScalingWontHelp { .. } => ("ScalingWontHelp", Role::HeldDown),
             Reason::LatencyComfortable { .. } => ("LatencyComfortable", Role::HeldDown),
@@ -404,8 +409,14 @@ impl fmt::Display for Reason {
                 (left_secs / 60.0).ceil()
             ),
             Reason::StillStarting { starting } => write!(f, "{starting} pods of a scale-up are still starting"),
-            Reason::CapacityUnavailable { unschedulable } => {
+            Reason::CapacityUnavailable { room: Some(room), .. } => {
+                write!(f, "quotas leave room for {room} replicas: asking for more would not help")
+            }
+            Reason::CapacityUnavailable { unschedulable, room: None } => {
                 write!(f, "{unschedulable} pods cannot be placed: asking for more would not help")
+            }
+            Reason::NoPodReady => {
+                f.write_str("no pod is ready: load that is not seen may be load that nobody serves")
             }
             Reason::RolloutUnhealthy { unhealthy } => {
                 write!(f, "{unhealthy} pods crash or cannot start: holding until the rollout is healthy")

@@ -15,7 +15,7 @@ const CLIFF_SHARE: f64 = 0.5;
 /// CPU confirms idleness when it fell to at most this share of what it was under load, but not to nothing: real pods
 /// never use exactly no CPU.
 const CONFIRMED_SHARE: f64 = 0.5;
-/// Without any contradiction a zero is believed after this many seconds.
+/// A zero that nothing can confirm or contradict, as CPU was never seen, is believed after this many seconds.
 const CLIFF_SECS: f64 = 900.0;
 /// Weight of a new sample in the mean of cores under load.
 const CORES_WEIGHT: f64 = 0.1;
@@ -42,8 +42,10 @@ pub struct Senses {
     pub load: Option<Load>,
     /// Fresh requests per second.
     pub qps: Option<f64>,
-    /// Cores used by the ready pods.
+    /// Cores used by the ready pods that gave a sample.
     pub cores: Option<f64>,
+    /// How many those are.
+    pub cpu_pods: u32,
     /// CPU used over requested.
     pub utilization: Option<f64>,
     /// Latency over target.
@@ -86,20 +88,26 @@ pub fn sense(
     memory: &mut SenseMemory,
 ) -> Senses {
     let signals = cleaned(settings, seen.signals);
-    let ready = f64::from(seen.pods.ready);
-    let cores = signals.cpu.usable().filter(|_| 0 < seen.pods.ready);
+    let cpu_pods = seen.cpu_pods.map_or(seen.pods.ready, |pods| pods.min(seen.pods.ready));
+    let cores = signals.cpu.usable().filter(|_| 0 < cpu_pods);
     let request = seen.pod_cpu_request;
-    let raw = if settings.declared.qps { signals.qps.usable() } else { cores };
+    let all_gave = cpu_pods == seen.pods.ready;
+    let raw = match cores {
+        _ if settings.declared.qps => signals.qps.usable(),
+        Some(cores) if !all_gave => Some(between(cores, cpu_pods, seen.pods.ready, usual.last)),
+        cores => cores,
+    };
     let others_lost = lost(settings, &signals, memory);
     let sudden_zero = is_sudden_zero(settings, now_secs, raw, cores, usual, others_lost.is_some(), memory);
     let read = raw.filter(|_| !sudden_zero).map(|value| Load { value, by_cpu: !settings.declared.qps });
     let load = read.or_else(|| {
         // What CPU tells of the requests: good enough to see that there are many more, not for a forecast.
         let (slope, idle) = estimator.cores_per_load().filter(|_| settings.declared.qps)?;
-        let busy = cores.filter(|&cores| ZERO < cores)? - idle * ready;
+        let busy = cores.filter(|&cores| ZERO < cores)? - idle * f64::from(cpu_pods);
         Some(Load { value: busy.max(0.0) / slope, by_cpu: true })
     });
-    if let Some(cores) = cores.filter(|&cores| ZERO < cores && raw.is_some_and(|raw| ZERO < raw)) {
+    if let Some(cores) = cores.filter(|&cores| all_gave && ZERO < cores && raw.is_some_and(|raw| ZERO < raw))
+    {
         let weight = if memory.busy_cores <= 0.0 { 1.0 } else { CORES_WEIGHT };
         memory.busy_cores += (cores - memory.busy_cores) * weight;
     }
@@ -107,13 +115,21 @@ pub fn sense(
         load,
         qps: signals.qps.usable().filter(|_| !sudden_zero),
         cores,
-        utilization: cores.zip(request).map(|(cores, request)| cores / (ready * request)),
+        cpu_pods,
+        utilization: cores.zip(request).map(|(cores, request)| cores / (f64::from(cpu_pods) * request)),
         latency_ratio: signals.latency.usable().map(|secs| secs / settings.objective.target_secs),
         late_share: signals.sla.usable().map(|sla| 1.0 - sla),
         price: signals.price.usable().filter(|&price| 0.0 < price).or(settings.price_per_replica_hour),
         lost: others_lost,
         sudden_zero,
     }
+}
+
+/// The cores behind a sum that some ready pods are missing from: at least the sum, at most as if those pods used what
+/// the others do. In between, what was known before is kept: a pod without a sample is neither idle nor busy.
+fn between(cores: f64, cpu_pods: u32, ready: u32, before: f64) -> f64 {
+    let most = cores * f64::from(ready) / f64::from(cpu_pods);
+    before.max(cores).min(most)
 }
 
 /// Every number usable, every declared signal accounted for.
@@ -161,7 +177,8 @@ fn lost(settings: &Settings, signals: &Signals, memory: &SenseMemory) -> Option<
 }
 
 /// A load that was there at the last poll and is exactly zero now, while CPU does not confirm it, is not believed: a
-/// source that lost its data answers like that.
+/// source that lost its data answers like that. While CPU contradicts it, because pods go on working, or because ready
+/// pods seem to use nothing at all, it is never believed, however long it lasts: a declared fallback ends that.
 fn is_sudden_zero(
     settings: &Settings,
     now_secs: f64,
@@ -180,8 +197,9 @@ fn is_sudden_zero(
         memory.sudden_zero_since_secs = None;
         return false;
     }
+    let contradicted = cores.is_some() && 0.0 < memory.busy_cores;
     match memory.sudden_zero_since_secs {
-        Some(since) if !others_lost && settings.scaled(CLIFF_SECS) <= now_secs - since => {
+        Some(since) if !others_lost && !contradicted && settings.scaled(CLIFF_SECS) <= now_secs - since => {
             memory.sudden_zero_since_secs = None;
             return false;
         }

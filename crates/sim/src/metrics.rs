@@ -129,6 +129,7 @@ impl Recorder {
             pod_cpu_request: None,
             signals,
             startup_secs: None,
+            ..Observation::default()
         };
         Seen { observation, cpu_pods }
     }

@@ -17,6 +17,8 @@ use crate::sense::Senses;
 
 /// Seconds the planner drives after the model gave an unusable answer, real time.
 const SUSPENSION_SECS: f64 = 120.0;
+/// Seconds over which latency is measured, usually: until then it tells of the time before a raise, real time.
+const WINDOW_SECS: f64 = 60.0;
 
 /// A number, who gave it, and what it is made of.
 #[derive(Debug, Clone, Copy)]
@@ -90,8 +92,7 @@ impl Brain {
         mut reasons: Reasons,
     ) -> Answer {
         let current = seen.replicas;
-        let pods = seen.pods;
-        let all_ready = pods.starting == 0 && pods.unschedulable == 0 && pods.unhealthy == 0;
+        let all_ready = self.has_settled(seen, tick);
         let forecast = outlook.demand.forecast;
         let margin = 1.0 + self.settings.tuning.safety * forecast.error;
         let (replicas, driver) = if senses.load.is_some() {
@@ -119,6 +120,16 @@ impl Brain {
         };
         let planner = (driver == Driver::Planner).then_some(replicas);
         Answer { proposal: Proposal { replicas, planner, driver, value: None, reasons }, multiplier: 1.0 }
+    }
+
+    /// Everything asked for is there, and has been for long enough to show in what is measured: latency that is still
+    /// over its target then is worth a raise, latency of the time before is not.
+    fn has_settled(&self, seen: &Observation, tick: &Tick) -> bool {
+        let pods = seen.pods;
+        let all_ready = pods.starting == 0 && pods.unschedulable == 0 && pods.unhealthy == 0;
+        let startup_secs = seen.startup_secs.unwrap_or(0.0).max(tick.startup_secs);
+        let shown_secs = startup_secs + self.settings.scaled(WINDOW_SECS) + self.settings.metric_lag_secs;
+        all_ready && self.rails.raised_secs.is_none_or(|raised| shown_secs <= tick.now_secs - raised)
     }
 
     fn seen_reasons(&self, senses: &Senses, outlook: &Outlook) -> Reasons {

@@ -46,7 +46,7 @@ impl Brain {
             now_secs: tick.now_secs,
             step_secs: tick.step_secs,
             load: own.map(|load| load.value),
-            cores: senses.cores.filter(|_| self.settings.declared.qps),
+            cores: senses.cores.filter(|_| self.settings.declared.qps && senses.cpu_pods == pods.ready),
             pod_cpu_request: seen.pod_cpu_request,
             latency_ratio: senses.latency_ratio,
             late_share: senses.late_share,

@@ -115,14 +115,64 @@ fn everything_zero_in_one_poll_holds() {
         seen.signals.cpu = Signal::Missing;
         seen.signals.latency = Signal::NotApplicable;
     };
-    for (spoil, secs) in [(zero, 840.0), (gone, 86_400.0)] {
+    // Pods that go on working contradict a rate of zero as much as pods that seem to use nothing at all.
+    let working: fn(&mut Observation) = |seen| {
+        seen.signals.qps = fresh(0.0);
+        seen.signals.cpu = fresh(8.0);
+        seen.signals.latency = Signal::NotApplicable;
+    };
+    for spoil in [zero, gone, working] {
         let mut service = falling(settings());
         let before = service.replicas;
-        let last = service.run_spoiled(secs, 0.0, spoil);
+        let last = service.run_spoiled(86_400.0, 0.0, spoil);
         assert_eq!(last.replicas(), before, "{:?}", codes(&last));
-        assert_eq!(last.active(), Active::NoSignal);
+        let told_by_cpu = says(&last, "Load");
+        assert_eq!(last.active() == Active::NoSignal, !told_by_cpu, "{:?}", codes(&last));
         assert!(says(&last, "SuddenZero"), "{:?}", codes(&last));
     }
+}
+
+// Case 2.
+#[test]
+fn everything_zero_in_one_poll_holds_where_cpu_is_the_load() {
+    let declared = DeclaredSignals { qps: false, latency: true, cpu: true, ..DeclaredSignals::default() };
+    let mut service = falling(Settings { declared, ..settings() });
+    let before = service.replicas;
+    let last = service.run_spoiled(86_400.0, 0.0, |seen| {
+        seen.signals.cpu = fresh(0.0);
+        seen.signals.latency = fresh(0.0);
+    });
+    assert_eq!((last.replicas(), last.active()), (before, Active::NoSignal), "{:?}", codes(&last));
+    let back = service.run(300.0, 160.0);
+    assert!(back.replicas() < before && back.active() == Active::ValidMetricFound, "{:?}", codes(&back));
+}
+
+// Cases 2 and 3.
+#[test]
+fn a_zero_that_is_never_believed_ends_in_the_declared_fallback() {
+    let mut service = falling(with_fallback(6));
+    let zero = |seen: &mut Observation| {
+        seen.signals.qps = fresh(0.0);
+        seen.signals.cpu = fresh(0.0);
+        seen.signals.latency = Signal::NotApplicable;
+    };
+    let last = service.run_spoiled(86_400.0, 0.0, zero);
+    assert_eq!((last.replicas(), last.driver()), (6, Driver::Fallback), "{:?}", codes(&last));
+}
+
+// Cases 2 and 3: where nothing could ever confirm a zero, waiting for good would never let go of what runs.
+#[test]
+fn a_zero_that_nothing_else_can_tell_about_is_believed_after_a_quarter_of_an_hour() {
+    let declared = DeclaredSignals { cpu: false, ..settings().declared };
+    let mut service = falling(Settings { declared, ..settings() });
+    let before = service.replicas;
+    let zero = |seen: &mut Observation| {
+        seen.signals.qps = fresh(0.0);
+        seen.signals.cpu = Signal::NotDeclared;
+        seen.signals.latency = Signal::NotApplicable;
+    };
+    assert_eq!(service.run_spoiled(840.0, 0.0, zero).replicas(), before);
+    assert_eq!(service.run_spoiled(300.0, 0.0, zero).replicas(), 2);
 }
 
 #[test]

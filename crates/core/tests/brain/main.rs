@@ -3,6 +3,7 @@
 mod freshness;
 mod learning;
 mod overrides;
+mod pods;
 mod properties;
 mod regression;
 mod restart;

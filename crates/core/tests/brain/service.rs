@@ -58,6 +58,7 @@ impl Service {
             pod_cpu_request: Some(1.0),
             signals,
             startup_secs: None,
+            ..Observation::default()
         }
     }
 
