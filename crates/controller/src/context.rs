@@ -12,6 +12,7 @@ use rlscaler_signals::ReadSignals;
 
 use crate::metrics::{Metrics, PolicyKey};
 use crate::models::Models;
+use crate::quotas::Quotas;
 use crate::replica::state::Known;
 use crate::replica::target::Kinds;
 use crate::rivals::Rivals;
@@ -32,6 +33,8 @@ pub struct Context {
     pub metrics: Metrics,
     /// Other autoscalers.
     pub rivals: Arc<Rivals>,
+    /// What namespaces have room for.
+    pub quotas: Arc<Quotas>,
     /// Resources by kind.
     pub kinds: Kinds,
     /// The time.

@@ -22,6 +22,7 @@ use serde_json::{Value, json};
 use crate::context::{Context, States};
 use crate::metrics::Metrics;
 use crate::models::{LoadedModel, Models};
+use crate::quotas::Quotas;
 use crate::replica::target::Kinds;
 use crate::rivals::{RivalKind, Rivals};
 
@@ -32,6 +33,12 @@ pub(crate) struct World {
     pub(crate) replicas: Option<u32>,
     /// Pods that are ready; `None`: as many as asked for.
     pub(crate) ready: Option<u32>,
+    /// What pods are listed; `None`: as many as asked for, `ready` of them ready.
+    pub(crate) pods: Option<Vec<Value>>,
+    /// `status.replicas` of the scale; `None`: as many as asked for.
+    pub(crate) running: Option<u32>,
+    /// Message of the Deployment's condition `ReplicaFailure`, where it holds.
+    pub(crate) refused: Option<&'static str>,
     /// The policy's status.
     pub(crate) status: Value,
     /// Events by name.
@@ -114,6 +121,14 @@ impl Stage {
             .collect()
     }
 
+    /// Message of a condition.
+    pub(crate) fn message(&self, kind: &str) -> String {
+        let world = self.world.lock().unwrap();
+        let conditions = world.status["conditions"].as_array().cloned().unwrap_or_default();
+        let found = conditions.iter().find(|condition| condition["type"] == kind);
+        found.map_or(String::new(), |condition| condition["message"].as_str().unwrap().to_owned())
+    }
+
     /// `STATUS/REASON` of a condition.
     pub(crate) fn condition(&self, kind: &str) -> String {
         let world = self.world.lock().unwrap();
@@ -175,6 +190,7 @@ impl Stage {
             },
             metrics: Metrics::register(&mut Registry::default()),
             rivals: Arc::new(rivals),
+            quotas: Arc::new(Quotas::default()),
             kinds: Kinds::default(),
             clock: Arc::new(move || *now.lock().unwrap()),
             limits: Limits::default(),
@@ -254,15 +270,18 @@ impl World {
             StatusCode::OK,
             json!({"apiVersion": "autoscaling/v1", "kind": "Scale",
             "metadata": {"name": "web", "namespace": "shop", "uid": "deployment-uid"},
-            "spec": spec, "status": {"replicas": replicas, "selector": "app=web"}}),
+            "spec": spec, "status": {"replicas": self.running.unwrap_or(replicas), "selector": "app=web"}}),
         )
     }
 
     fn deployment(&self) -> (StatusCode, Value) {
+        let refused = |message| json!({"type": "ReplicaFailure", "status": "True", "message": message});
+        let conditions: Vec<Value> = self.refused.into_iter().map(refused).collect();
         (
             StatusCode::OK,
             json!({"apiVersion": "apps/v1", "kind": "Deployment",
-            "metadata": {"name": "web", "namespace": "shop", "uid": "deployment-uid"}, "spec": {"replicas": self.replicas}}),
+            "metadata": {"name": "web", "namespace": "shop", "uid": "deployment-uid"}, "spec": {"replicas": self.replicas},
+                "status": {"conditions": conditions}}),
         )
     }
 
@@ -281,18 +300,22 @@ impl World {
     }
 
     fn pods(&self) -> Vec<Value> {
+        if let Some(pods) = &self.pods {
+            return pods.clone();
+        }
         let replicas = self.replicas.unwrap_or(0);
         let ready = self.ready.unwrap_or(replicas).min(replicas);
-        let pod = |index: u32| {
-            let status = if index < ready { "True" } else { "False" };
-            json!({"metadata": {"name": format!("web-{index}"), "uid": format!("pod-{index}"),
-                    "creationTimestamp": "2027-01-15T07:00:00Z", "ownerReferences": [owner("ReplicaSet", "rs")]},
-                "spec": {"containers": [{"resources": {"requests": {"cpu": "1"}}}]},
-                "status": {"phase": "Running", "conditions": [
-                    {"type": "Ready", "status": status, "lastTransitionTime": "2027-01-15T07:00:10Z"}]}})
-        };
-        (0..replicas).map(pod).collect()
+        (0..replicas).map(|index| pod(index, if index < ready { "True" } else { "False" })).collect()
     }
+}
+
+/// One pod of the Deployment, ready or not.
+pub(crate) fn pod(index: u32, ready: &str) -> Value {
+    json!({"metadata": {"name": format!("web-{index}"), "uid": format!("pod-{index}"),
+            "creationTimestamp": "2027-01-15T07:00:00Z", "ownerReferences": [owner("ReplicaSet", "rs")]},
+        "spec": {"containers": [{"resources": {"requests": {"cpu": "1"}}}]},
+        "status": {"phase": "Running", "conditions": [
+            {"type": "Ready", "status": ready, "lastTransitionTime": "2027-01-15T07:00:10Z"}]}})
 }
 
 fn owner(kind: &str, uid: &str) -> Value {

@@ -10,6 +10,7 @@ mod fake;
 pub mod lease;
 pub mod metrics;
 pub mod models;
+pub mod quotas;
 pub mod replica;
 pub mod rivals;
 pub mod run;

@@ -21,6 +21,7 @@ pub mod decide;
 pub mod news;
 pub mod observe;
 pub mod plan;
+pub mod pod;
 pub mod pods;
 pub mod report;
 pub mod sample;
@@ -261,6 +262,7 @@ impl Tick<'_> {
         known: &mut Known,
     ) -> Vec<Telling> {
         let mut news = news::hints(self.policy, &seen.report.hints, will, &seen.rivals, self.now);
+        news.extend(news::unhealthy(&seen.pods, self.now));
         news.extend(plan::clamped(decision, format!("{:?}", will.will)));
         if std::mem::take(&mut known.memory_lost) {
             news.push(news::warning(
@@ -318,3 +320,7 @@ impl Tick<'_> {
 #[cfg(test)]
 #[path = "replica/tick_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "replica/seeing_tests.rs"]
+mod seeing_tests;

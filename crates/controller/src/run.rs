@@ -26,6 +26,7 @@ use crate::context::{Clock, Context, Health, States};
 use crate::lease::Elector;
 use crate::metrics::Metrics;
 use crate::models::Models;
+use crate::quotas::Quotas;
 use crate::replica::target::Kinds;
 use crate::replica::telling::{About, Severity, Telling};
 use crate::replica::{DEBOUNCE, report, tick};
@@ -134,6 +135,7 @@ async fn work(parts: Parts, options: Options, stop: Stop) {
         models,
         metrics,
         rivals: Arc::new(Rivals::default()),
+        quotas: Arc::new(Quotas::default()),
         kinds: Kinds::default(),
         clock,
         limits,
@@ -141,10 +143,13 @@ async fn work(parts: Parts, options: Options, stop: Stop) {
         policies: reader.clone(),
         states: States::default(),
     });
-    let rivals = ctx.rivals.clone();
+    let (rivals, quotas) = (ctx.rivals.clone(), ctx.quotas.clone());
     let watching = tokio::spawn({
         let (client, namespace) = (client.clone(), namespace.clone());
-        async move { rivals.watch(&client, namespace.as_deref()).await }
+        async move {
+            let namespace = namespace.as_deref();
+            futures::join!(rivals.watch(&client, namespace), quotas.watch(&client, namespace));
+        }
     });
     let api: Api<Guarded> = match &namespace {
         Some(namespace) => Api::namespaced(client, namespace),

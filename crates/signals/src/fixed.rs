@@ -26,7 +26,7 @@ impl Fixed {
         let named = SignalName::ALL.into_iter().zip([qps, latency, sla, errors, cpu, price]);
         let details = named.filter_map(|(name, signal)| detail(name, signal)).collect();
         Self {
-            report: SignalReport { signals, details, hints: Vec::new() },
+            report: SignalReport { signals, details, ..SignalReport::default() },
             history: HistoryReport::default(),
         }
     }

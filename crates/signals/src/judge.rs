@@ -135,6 +135,7 @@ pub(crate) fn report(outcomes: Vec<Outcome>, target_secs: f64) -> SignalReport {
     for outcome in outcomes {
         let undefined = matches!(outcome.name, SignalName::Latency | SignalName::Sla | SignalName::Errors);
         let (signal, mut detail) = outcome.signal_and_detail();
+        let negative = negative_hint(&outcome);
         let mut hints = outcome.hints;
         let signal = if idle && undefined {
             detail.state = State::NotApplicable;
@@ -143,7 +144,7 @@ pub(crate) fn report(outcomes: Vec<Outcome>, target_secs: f64) -> SignalReport {
             detail.why = Some("no requests arrive, so there is nothing to measure".to_owned());
             Signal::NotApplicable
         } else {
-            hints.extend(unit_hint(outcome.name, signal, target_secs));
+            hints.extend(unit_hint(outcome.name, signal, target_secs).or(negative));
             signal
         };
         place(&mut report.signals, outcome.name, signal);
@@ -232,6 +233,16 @@ pub(crate) fn unit_name(name: SignalName, unit: Unit) -> &'static str {
     match (name, unit) {
         (SignalName::Latency, Unit::Milliseconds) => "milliseconds",
         _ => name.unit(),
+    }
+}
+
+/// A negative price is told of as unusable.
+fn negative_hint(outcome: &Outcome) -> Option<Hint> {
+    match &outcome.read {
+        Err(ReadFault::Negative { raw }) if outcome.name != SignalName::Price => {
+            Some(Hint::Negative { signal: outcome.name, raw: raw.clone() })
+        }
+        _ => None,
     }
 }
 

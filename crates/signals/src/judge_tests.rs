@@ -133,6 +133,20 @@ fn milliseconds_are_converted_and_shown_as_they_came() {
     assert_eq!((detail.value.as_deref(), detail.unit), (Some("250"), "milliseconds"));
 }
 
+// Case 9.
+#[test]
+fn a_negative_number_is_told_of_signal_by_signal() {
+    let names = [SignalName::Qps, SignalName::Latency, SignalName::Sla, SignalName::Errors];
+    let told = report(names.map(|name| plain(name, "-3")).to_vec(), 0.25).hints;
+    let about: Vec<_> = told.iter().map(|hint| (hint.code(), hint.about())).collect();
+    assert_eq!(about, ["qps", "latency", "sla", "errors"].map(|name| ("SignalNegative", name)));
+    assert!(told[1].to_string().starts_with("latency is negative (-3)"), "{}", told[1]);
+    let price = report(vec![plain(SignalName::Price, "-3"), plain(SignalName::Qps, "3")], 0.25);
+    assert_eq!(price.hints, [], "a price has a hint of its own");
+    let idle = report(vec![plain(SignalName::Qps, "0"), plain(SignalName::Latency, "-3")], 0.25);
+    assert_eq!(idle.hints, [], "nothing is measured while nothing arrives");
+}
+
 #[test]
 fn a_latency_that_looks_like_milliseconds_is_told_of_and_not_changed() {
     for (raw, told) in [("74.9", false), ("75", true), ("250", true)] {

@@ -36,6 +36,14 @@ pub struct CpuUse {
     pub filled_in: usize,
 }
 
+impl CpuUse {
+    /// Ready pods the sum stands for.
+    #[must_use]
+    pub fn pods(&self) -> u32 {
+        u32::try_from(self.counted + self.filled_in).unwrap_or(u32::MAX)
+    }
+}
+
 /// The path asked for, as shown to people.
 #[must_use]
 pub fn shown_query(namespace: &str, label_selector: &str) -> String {

@@ -37,8 +37,10 @@ pub(crate) async fn read(sources: &Sources, request: &SignalRequest, tick: Tick<
         ask.price(),
     );
     let [from_qps, from_latency, from_sla] = histogram.map_or([None, None, None], |three| three.map(Some));
+    let (cpu, cpu_pods) = cpu.unzip();
     let outcomes = [qps.or(from_qps), latency.or(from_latency), sla.or(from_sla), errors, cpu, price];
-    report(outcomes.into_iter().flatten().collect(), request.target_secs)
+    let report = report(outcomes.into_iter().flatten().collect(), request.target_secs);
+    SignalReport { cpu_pods: cpu_pods.flatten(), ..report }
 }
 
 /// What every question needs.
@@ -138,7 +140,8 @@ impl Ask<'_> {
         Some(outcome)
     }
 
-    async fn cpu(self) -> Option<Outcome> {
+    /// The signal, and how many pods it is the sum of.
+    async fn cpu(self) -> Option<(Outcome, Option<u32>)> {
         let CpuRequest::Resource { label_selector, max_age_secs } = &self.request.cpu else { return None };
         let Tick { now, deadline, pods } = self.tick;
         let namespace = &self.request.namespace;
@@ -161,7 +164,8 @@ impl Ask<'_> {
                 hints.push(Hint::ClockSkew { source: "metrics.k8s.io".to_owned(), ahead_secs });
             }
         }
-        Some(Outcome {
+        let cpu_pods = used.as_ref().ok().map(metrics_api::CpuUse::pods);
+        let outcome = Outcome {
             name: SignalName::Cpu,
             query: metrics_api::shown_query(namespace, label_selector),
             unit: SignalName::Cpu.unit(),
@@ -176,7 +180,8 @@ impl Ask<'_> {
                 note: pods_note(&used),
             }),
             hints,
-        })
+        };
+        Some((outcome, cpu_pods))
     }
 
     async fn histogram(self) -> Option<[Outcome; 3]> {

@@ -12,6 +12,8 @@ use crate::fault::FaultClass;
 pub struct SignalReport {
     /// For the brain.
     pub signals: Signals,
+    /// Ready pods the CPU signal is the sum of; `None`: it is not summed over pods here.
+    pub cpu_pods: Option<u32>,
     /// For people: one entry for each declared signal, in the order of [`SignalName::ALL`].
     pub details: Vec<SignalDetail>,
     /// What a person should look at although the signals could be read.
@@ -158,6 +160,13 @@ pub enum Hint {
         /// What the source said, cut to a printable length.
         text: String,
     },
+    /// A number below zero, which no signal can have; it is not used.
+    Negative {
+        /// The signal concerned.
+        signal: SignalName,
+        /// As the source wrote it.
+        raw: String,
+    },
     /// The price cannot be used; the cost term is neutral.
     PriceUnusable {
         /// What was wrong.
@@ -173,7 +182,20 @@ impl Hint {
             Self::UnitLooksWrong { .. } => "LatencyUnitLooksWrong",
             Self::ClockSkew { .. } => "SourceClockSkew",
             Self::SourceWarning { .. } => "SourceWarning",
+            Self::Negative { .. } => "SignalNegative",
             Self::PriceUnusable { .. } => "PriceUnusable",
+        }
+    }
+}
+
+impl Hint {
+    /// What of several things the same code may tell of, so that each is told.
+    #[must_use]
+    pub fn about(&self) -> &str {
+        match self {
+            Self::UnitLooksWrong { .. } | Self::PriceUnusable { .. } => "",
+            Self::ClockSkew { source, .. } => source,
+            Self::SourceWarning { signal, .. } | Self::Negative { signal, .. } => signal.as_str(),
         }
     }
 }
@@ -194,6 +216,12 @@ impl fmt::Display for Hint {
                 if *ahead_secs < 0.0 { "behind" } else { "ahead of" }
             ),
             Self::SourceWarning { signal, text } => write!(f, "the source warns about {signal}: {text}"),
+            Self::Negative { signal, raw } => {
+                write!(
+                    f,
+                    "{signal} is negative ({raw}) and not used: look at its query, a counter is not a rate"
+                )
+            }
             Self::PriceUnusable { why } => write!(f, "the price is not used: {why}"),
         }
     }

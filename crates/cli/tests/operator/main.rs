@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)] // a test fails by panicking
 
+mod capacity;
 mod conflicts;
 mod harness;
 mod overrides;

@@ -9,12 +9,13 @@ use rlscaler_api::conditions::{ConditionReason as Why, ConditionType as Kind};
 use rlscaler_api::limits::{MAX_MESSAGE_CHARS, cut};
 use rlscaler_api::overrides::Resolved;
 use rlscaler_api::validate::{Fault, Faults};
-use rlscaler_core::decision::Active;
+use rlscaler_core::decision::{Active, Limited};
 use rlscaler_core::settings::{Mode, Override, Settings};
-use rlscaler_core::{Decision, Driver, Reason};
+use rlscaler_core::{Decision, Driver, Pods, Reason};
 use rlscaler_signals::report::SignalReport;
 
 use super::conflicts::Conflict;
+use super::pods::{Broken, Counted};
 use super::seen::Seen;
 use crate::models::Chosen;
 use crate::rivals::RivalKind;
@@ -149,14 +150,40 @@ fn active(seen: &Seen, decision: &Decision) -> Finding {
             );
             finding(kind, Holds::Yes, Why::AmbiguousSelector, message)
         }
-        Active::ValidMetricFound if !lost.is_empty() => finding(
-            kind,
-            Holds::Yes,
-            Why::ValidMetricFound,
-            format!("the load is read; no scale-down while {lost}"),
-        ),
-        Active::ValidMetricFound => finding(kind, Holds::Yes, Why::ValidMetricFound, "the load is read"),
+        Active::ValidMetricFound if !lost.is_empty() => {
+            let message = format!("the load is read; no scale-down while {lost}; {}", pods(&seen.pods));
+            finding(kind, Holds::Yes, Why::ValidMetricFound, message)
+        }
+        Active::ValidMetricFound => {
+            let message = format!("the load is read; {}", pods(&seen.pods));
+            finding(kind, Holds::Yes, Why::ValidMetricFound, message)
+        }
     }
+}
+
+/// Which pods stand behind the numbers.
+fn pods(counted: &Counted) -> String {
+    let Counted { pods, foreign, leaving, .. } = counted;
+    let Pods { ready, starting, unschedulable, unhealthy } = *pods;
+    let used = counted.total();
+    let states = [
+        (ready, "ready"),
+        (starting, "starting"),
+        (unschedulable, "unschedulable"),
+        (unhealthy, "unhealthy"),
+    ];
+    let ignored = [(*foreign, "owned by others"), (*leaving, "terminating or finished")];
+    let told = |before: &str, counts: &[(u32, &str)], after: &str| {
+        let there = counts.iter().filter(|(count, _)| 0 < *count);
+        let there: Vec<String> = there.map(|(count, what)| format!("{count} {what}")).collect();
+        if there.is_empty() { String::new() } else { format!("{before}{}{after}", there.join(", ")) }
+    };
+    format!(
+        "of {} pods the selector matches {used} are used{}{}",
+        used + counted.ignored(),
+        told(" (", &states, ")"),
+        told("; ignored: ", &ignored, "")
+    )
 }
 
 /// The signals that cannot be acted on, each with its cause; empty when all can.
@@ -177,15 +204,27 @@ fn limited(seen: &Seen, decision: &Decision) -> Finding {
     let kind = Kind::ScalingLimited;
     let told =
         |code: &str| decision.reasons().iter().find(|reason| reason.code() == code).map(ToString::to_string);
+    let unschedulable = seen.observation.pods.unschedulable;
+    if 0 < unschedulable {
+        // Whether or not more is wanted: what is asked for is not what can be had.
+        let reason = Reason::CapacityUnavailable { unschedulable, room: None };
+        let why = seen.refused.as_ref().or(seen.pods.unplaced.as_ref());
+        let message = why.map_or(reason.to_string(), |why| format!("{reason}: {why}"));
+        return finding(kind, Holds::Yes, Why::CapacityUnavailable, message);
+    }
     if let Some(limited) = decision.limited() {
         let mut message = told(limited.as_str()).unwrap_or_default();
-        if let (Why::CapacityUnavailable, Some(refused)) = (limited.into(), &seen.refused) {
-            message = format!("{message}: {refused}");
+        if let (Limited::CapacityUnavailable, Some(why)) = (limited, &seen.quota) {
+            message = format!("{message}: {why}");
         }
         return finding(kind, Holds::Yes, limited.into(), message);
     }
     match told("RolloutUnhealthy") {
-        Some(message) => finding(kind, Holds::Yes, Why::RolloutUnhealthy, message),
+        Some(message) => {
+            let example = seen.pods.broken.as_ref().map(|Broken { pod, why, .. }| format!(" ({pod}: {why})"));
+            let message = format!("{message}{}", example.unwrap_or_default());
+            finding(kind, Holds::Yes, Why::RolloutUnhealthy, message)
+        }
         None => finding(kind, Holds::No, Why::DesiredWithinRange, "the number is what was asked for"),
     }
 }

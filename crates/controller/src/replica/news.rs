@@ -8,6 +8,7 @@ use rlscaler_api::overrides::{Resolved, Warning};
 use rlscaler_api::status::OverrideFrom;
 use rlscaler_signals::report::Hint;
 
+use super::pods::{Broken, Counted};
 use super::seen::Others;
 use super::telling::{Severity, Telling};
 use crate::rivals::RivalKind;
@@ -26,6 +27,19 @@ pub fn warning(reason: EventReason, note: impl Into<String>, now: Timestamp) -> 
         note: note.into(),
         identity: day.to_string(),
     }
+}
+
+/// Pods that crash or cannot start, whether or not they keep a number from changing: once a day for each revision.
+#[must_use]
+pub fn unhealthy(pods: &Counted, now: Timestamp) -> Option<Telling> {
+    let Broken { pod, owner, why } = pods.broken.as_ref()?;
+    let count = pods.pods.unhealthy;
+    let note = format!(
+        "{count} pods crash or cannot start, for example {pod}: {why}; they are not counted as capacity, and the number \
+         is held where more of them would not help"
+    );
+    let told = warning(EventReason::RolloutUnhealthy, note, now);
+    Some(Telling { identity: format!("{owner}-{}", told.identity), ..told })
 }
 
 /// Everything of this tick.
@@ -47,7 +61,7 @@ pub fn hints(
         identity: format!("{generation}-{day}-{what}"),
     };
     let mut tellings: Vec<Telling> =
-        hints.iter().map(|hint| told(hint.code(), hint.to_string(), "")).collect();
+        hints.iter().map(|hint| told(hint.code(), hint.to_string(), hint.about())).collect();
     // The other warnings change a condition, which tells them.
     let unknown = will.warnings.iter().filter(|warning| matches!(warning, Warning::Unknown { .. }));
     tellings.extend(
@@ -87,9 +101,26 @@ mod tests {
     use std::collections::BTreeMap;
 
     use rlscaler_api::overrides::resolve;
+    use rlscaler_signals::report::SignalName;
     use serde_json::json;
 
     use super::*;
+
+    // Case 9.
+    #[test]
+    fn hints_of_two_signals_are_two_events() {
+        let negative = |signal| Hint::Negative { signal, raw: "-3".into() };
+        let told = [negative(SignalName::Qps), negative(SignalName::Latency)];
+        let policy: RLReplicaPolicy = serde_json::from_value(json!({
+            "apiVersion": "rlscaler.io/v1alpha1", "kind": "RLReplicaPolicy", "metadata": {"name": "web"},
+            "spec": {"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+                "maxReplicas": 3, "objective": {"latency": {"targetMilliseconds": 250}}},
+        }))
+        .unwrap();
+        let told = hints(&policy, &told, &Resolved::default(), &Others::default(), Timestamp::UNIX_EPOCH);
+        assert_eq!((told[0].reason, told[1].reason), ("SignalNegative", "SignalNegative"));
+        assert_ne!(told[0].identity, told[1].identity);
+    }
 
     #[test]
     fn whoever_annotated_is_found_in_the_managed_fields() {

@@ -9,7 +9,6 @@ use kube::api::ApiResource;
 use rlscaler_api::{RLReplicaPolicy, Validated};
 use rlscaler_core::{Observation, Pods};
 use rlscaler_signals::SignalRequest;
-use rlscaler_signals::report::SignalReport;
 use rlscaler_signals::request::Tick;
 
 use super::apply::FIELD_MANAGER;
@@ -58,7 +57,7 @@ pub async fn observe(
         .await
         .map_err(|error| blind(&target, "read", &error))?;
     let request = wish::request(&namespace, validated, &scale.selector);
-    let pods = pods(ctx, &namespace, &target, &scale, known).await?;
+    let pods = pods(ctx, &namespace, &target, &scale, known, now).await?;
     known.startups.learn(pods.startups.clone());
 
     let wait_secs = validated.settings.interval_secs * SIGNALS_SHARE;
@@ -70,8 +69,21 @@ pub async fn observe(
     known.rewrites.see(now, scale.replicas, Some(parent.writers).filter(|writers| !writers.is_empty()));
 
     let others = others(ctx, policy, &namespace, &target, known);
-    let observation = observation(now, &scale, &pods, &report, &parent.refused, known);
-    let seen = Seen { observation, scale, pods, report, refused: parent.refused, rivals: others };
+    let headroom = ctx.quotas.headroom(&namespace, pods.newest.as_ref());
+    let room = headroom.as_ref().map(|headroom| pods.total().saturating_add(headroom.pods));
+    let is_refused = parent.refused.is_some();
+    let observation = Observation {
+        time_secs: now.as_millisecond() as f64 / 1000.0,
+        replicas: scale.replicas,
+        pods: with_missing(&pods, scale.replicas, is_refused),
+        pod_cpu_request: pods.cpu_request,
+        cpu_pods: report.cpu_pods,
+        room,
+        signals: report.signals,
+        startup_secs: known.startups.p90_secs(),
+    };
+    let quota = headroom.map(|headroom| headroom.why);
+    let seen = Seen { observation, scale, pods, report, refused: parent.refused, quota, rivals: others };
     Ok(Observed { resource, seen, request })
 }
 
@@ -92,6 +104,7 @@ async fn pods(
     target: &TargetRef,
     scale: &Scale,
     known: &mut Known,
+    now: Timestamp,
 ) -> Result<Counted, Blind> {
     if scale.selector.is_empty() {
         let why =
@@ -110,7 +123,7 @@ async fn pods(
     }
     let owned = |(uid, owner): (&String, &String)| (*owner == scale.uid).then(|| uid.clone());
     let owned: BTreeSet<String> = known.replica_sets.iter().filter_map(owned).collect();
-    Ok(count(&pods, &scale.uid, &owned))
+    Ok(count(&pods, &scale.uid, &owned, now))
 }
 
 /// The target itself, asked for only when its replicas changed by another hand or pods are missing.
@@ -153,24 +166,30 @@ fn others(
     }
 }
 
-fn observation(
-    now: Timestamp,
-    scale: &Scale,
-    pods: &Counted,
-    report: &SignalReport,
-    refused: &Option<String>,
-    known: &Known,
-) -> Observation {
-    let refused = match refused {
-        Some(_) => scale.replicas.saturating_sub(pods.total()),
-        None => 0,
-    };
-    Observation {
-        time_secs: now.as_millisecond() as f64 / 1000.0,
-        replicas: scale.replicas,
-        pods: Pods { unschedulable: pods.pods.unschedulable + refused, ..pods.pods },
-        pod_cpu_request: pods.cpu_request,
-        signals: report.signals,
-        startup_secs: known.startups.p90_secs(),
+/// What was asked for and is not there yet is part of what was asked for: refused, or not made until now.
+fn with_missing(pods: &Counted, replicas: u32, is_refused: bool) -> Pods {
+    let missing = replicas.saturating_sub(pods.total());
+    let Pods { starting, unschedulable, .. } = pods.pods;
+    if is_refused {
+        Pods { unschedulable: unschedulable + missing, ..pods.pods }
+    } else {
+        Pods { starting: starting + missing, ..pods.pods }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Cases 27 and 31.
+    #[test]
+    fn pods_that_were_asked_for_and_are_not_there_start_or_are_refused() {
+        let pods = Pods { ready: 3, starting: 1, unhealthy: 1, ..Pods::default() };
+        let counted = Counted { pods, ..Counted::default() };
+        assert_eq!(with_missing(&counted, 9, false), Pods { starting: 5, ..pods });
+        assert_eq!(with_missing(&counted, 9, true), Pods { unschedulable: 4, ..pods });
+        assert_eq!(with_missing(&counted, 5, false), pods);
+        // A rollout with surge has more than was asked for.
+        assert_eq!(with_missing(&counted, 4, true), pods);
     }
 }

@@ -281,7 +281,6 @@ fn event_of(kind: &str, holds: &str, why: &str, was: Option<&str>) -> Option<(Se
         "True" if of(Kind::ScalingLimited) && is(Why::CapacityUnavailable) => {
             warning(Event::CapacityUnavailable)
         }
-        "True" if of(Kind::ScalingLimited) && is(Why::RolloutUnhealthy) => warning(Event::RolloutUnhealthy),
         "True" if of(Kind::Paused) && is(Why::OverrideInvalid) => warning(Event::OverrideInvalid),
         "False" if of(Kind::Paused) && is(Why::OverrideExpired) => warning(Event::OverrideExpired),
         "True" if of(Kind::Fallback) => warning(Event::FallbackActive),

@@ -21,6 +21,8 @@ pub struct Seen {
     pub report: SignalReport,
     /// Pods are refused, most often by a quota: what the target's condition says.
     pub refused: Option<String>,
+    /// The quota that leaves least room, and by what.
+    pub quota: Option<String>,
     /// Who else may write the replicas.
     pub rivals: Others,
 }

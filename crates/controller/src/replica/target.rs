@@ -10,7 +10,7 @@ use kube::{Client, discovery};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::pods::{Meta, Pod};
+use super::pod::{Meta, Pod};
 
 /// Kinds remembered; a cluster has a handful that scale.
 const MAX_KINDS: usize = 256;

@@ -66,3 +66,44 @@ fn on_empty_of(on_empty: WireOnEmpty) -> OnEmpty {
         WireOnEmpty::Zero => OnEmpty::Zero,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rlscaler_api::{Limits, RLReplicaPolicy, validate};
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn asked(signals: Value) -> SignalRequest {
+        let policy: RLReplicaPolicy = serde_json::from_value(json!({
+            "apiVersion": "rlscaler.io/v1alpha1", "kind": "RLReplicaPolicy", "metadata": {"name": "web"},
+            "spec": {"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+                "maxReplicas": 9, "objective": {"latency": {"targetMilliseconds": 250}}, "signals": signals}}))
+        .unwrap();
+        request("shop", &validate(&policy.spec, Limits::default()).unwrap(), "app=web")
+    }
+
+    // Case 5.
+    #[test]
+    fn what_an_empty_answer_means_is_asked_for_as_the_policy_says_signal_by_signal() {
+        let wanted = asked(json!({
+            "qps": {"prometheus": {"source": "default", "query": "q"}, "onEmpty": "Zero"},
+            "errors": {"prometheus": {"source": "default", "query": "e"}, "onEmpty": "Zero"},
+            "latency": {"prometheus": {"source": "default", "query": "l"}},
+        }));
+        let of = |query: Option<QueryRequest>| query.map(|query| query.on_empty);
+        assert_eq!(of(wanted.qps), Some(OnEmpty::Zero));
+        assert_eq!(of(wanted.errors), Some(OnEmpty::Zero));
+        assert_eq!(of(wanted.latency), Some(OnEmpty::Error), "the default holds");
+        let histogram = |more: Value| {
+            let mut histogram = json!({"source": "default", "metric": "http_request_duration_seconds"});
+            let mut requests = json!({"histogram": histogram.take()});
+            if let (Value::Object(requests), Value::Object(more)) = (&mut requests, more) {
+                requests.extend(more);
+            }
+            asked(json!({"requests": requests})).requests.map(|requests| requests.on_empty)
+        };
+        assert_eq!(histogram(json!({"onEmpty": "Zero"})), Some(OnEmpty::Zero));
+        assert_eq!(histogram(json!({})), Some(OnEmpty::Error));
+    }
+}

@@ -39,6 +39,12 @@ async fn cpu_is_summed_over_the_ready_pods_with_the_age_of_the_oldest_sample() {
     assert_eq!(report.signals.cpu, Signal::Fresh(Reading { value: 1.25, age_secs: Some(20.0) }));
     assert_eq!(script.asked()[0].path, "/apis/metrics.k8s.io/v1beta1/namespaces/shop/pods");
     assert_eq!(report.details[0].value.as_deref(), Some("1.25"));
+    assert_eq!(report.cpu_pods, Some(2));
+
+    // Case 28: a pod that is ready for a moment only gives no sample, and what is summed says so.
+    let fresh = ReadyPod { name: "c".into(), ready_since: Some(now()) };
+    let report = cpu(&script, &[pods().to_vec(), vec![fresh]].concat()).await;
+    assert_eq!((report.signals.cpu.usable(), report.cpu_pods), (Some(1.25), Some(2)));
 }
 
 #[tokio::test]
