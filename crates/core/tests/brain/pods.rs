@@ -137,7 +137,8 @@ fn an_overloaded_slow_starter_is_not_flooded_whatever_is_known_of_it() {
     /// Replicas that 800 requests/s need.
     const NEEDED: u32 = 12;
     let unknown = Settings { capacity: None, ..settings() };
-    let setups: [(&str, Settings, fn(&mut Observation)); 6] = [
+    type Setup = (&'static str, Settings, fn(&mut Observation));
+    let setups: [Setup; 6] = [
         ("declared capacity", settings(), |_| {}),
         ("capacity by CPU", unknown.clone(), |_| {}),
         ("nothing known of a pod", unknown.clone(), |seen| seen.pod_cpu_request = None),
