@@ -84,17 +84,17 @@ fn a_refusal_nobody_could_foresee_stops_the_raising_and_is_repeated() {
 #[test]
 fn pods_a_full_node_has_no_room_for_stop_the_raising_and_go_first() {
     let scene = Scene::new("capacity-node");
+    // Tainted, so that the pods of other tests stay away.
     let node = format!(
         "{{apiVersion: v1, kind: Node, metadata: {{name: small, labels: {{only: capacity}},
             annotations: {{kwok.x-k8s.io/node: fake}}}},
+          spec: {{taints: [{{key: only, value: capacity, effect: NoSchedule}}]}},
           status: {{allocatable: {{cpu: '64', memory: 64Gi, pods: '{ROOM}'}},
             capacity: {{cpu: '64', memory: 64Gi, pods: '{ROOM}'}}}}}}"
     );
     scene.apply(&node);
-    scene.apply(&DEPLOYMENT.replace(
-        "    spec:\n      containers:",
-        "    spec:\n      nodeSelector: {only: capacity}\n      containers:",
-    ));
+    let there = "    spec:\n      nodeSelector: {only: capacity}\n      tolerations: [{key: only, operator: Exists}]\n";
+    scene.apply(&DEPLOYMENT.replace("    spec:\n      containers:", &format!("{there}      containers:")));
     scene.wait("a finished rollout onto the small node", || {
         let pods = pods(&scene);
         pods.len() == 2
