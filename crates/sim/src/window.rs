@@ -118,7 +118,7 @@ fn simulate(window: &Window<'_>, orders: &[f64], scratch: &mut Scratch) {
     let mut backlog = 0.0;
     for (slot, &load) in window.load.iter().enumerate() {
         let ready = smallest(&orders[recent(window, slot)]);
-        let late = late(&window.service, load, ready, backlog);
+        let late = late(&window.service, load, ready, backlog, window.slot_secs);
         scratch.slots.push(Slot { ready, backlog, late });
         let waiting = backlog + (load - ready) * window.slot_secs;
         backlog = waiting.min(ready * window.timeout_secs).max(0.0);
@@ -245,48 +245,56 @@ fn pressure(window: &Window<'_>, load: f64, state: &Slot) -> (f64, f64, f64) {
     (window.softness * (demand / ready).ln(), per_ready, weight / (demand * window.slot_secs))
 }
 
-/// Late share with `ready` replicas behind `backlog` busy-pod seconds of work. Between whole numbers of replicas it
-/// is interpolated linearly.
-fn late(service: &Service, load: f64, ready: f64, backlog: f64) -> Late {
+/// Late share of a slot with `ready` replicas that begins behind `backlog` busy-pod seconds of work: all are late until
+/// the backlog no longer takes longer than the slack, the tail of the queue from then on. So it counts how long an
+/// overload lasts to the second, and every replica that shortens it shows in the derivative.
+fn late(service: &Service, load: f64, ready: f64, backlog: f64, slot_secs: f64) -> Late {
     if load <= 0.0 {
         return Late::default();
     }
-    let wait = service.slack_secs() - if 0.0 < backlog { backlog / ready.max(READY_MIN) } else { 0.0 };
-    if ready <= 0.0 || wait < 0.0 {
-        return Late { share: 1.0, ..Late::default() };
+    let all = Late { share: 1.0, ..Late::default() };
+    if ready <= 0.0 {
+        return all;
     }
+    let beyond = backlog - service.slack_secs() * ready;
+    let steady = steady_late(service, load, ready);
+    if beyond <= 0.0 {
+        return steady;
+    }
+    let spare = ready - load;
+    if spare * slot_secs <= beyond {
+        return all;
+    }
+    let until = beyond / (spare * slot_secs);
+    let per_backlog = 1.0 / (spare * slot_secs);
+    let until_per_ready = -(until / spare + service.slack_secs() * per_backlog);
+    Late {
+        share: until + (1.0 - until) * steady.share,
+        per_ready: (1.0 - until) * steady.per_ready + (1.0 - steady.share) * until_per_ready,
+        per_backlog: (1.0 - steady.share) * per_backlog,
+    }
+}
+
+/// The tail of the queue with nothing waiting at first. Between whole numbers of replicas it is interpolated linearly.
+fn steady_late(service: &Service, load: f64, ready: f64) -> Late {
     let below = ready.floor();
     let fraction = ready - below;
-    let left = tail(service, load, if fraction == 0.0 { below - 1.0 } else { below }, wait);
-    if left.share < NEGLIGIBLE {
-        return Late { share: left.share, ..Late::default() };
+    let left = tail(service, load, if fraction == 0.0 { below - 1.0 } else { below });
+    if left < NEGLIGIBLE {
+        return Late { share: left, ..Late::default() };
     }
-    let right = tail(service, load, below + 1.0, wait);
-    let (share, per_ready, per_wait) = if fraction == 0.0 {
-        let here = tail(service, load, below, wait);
-        (here.share, (right.share - left.share) / 2.0, here.per_wait)
+    let right = tail(service, load, below + 1.0);
+    let (share, per_ready) = if fraction == 0.0 {
+        (tail(service, load, below), (right - left) / 2.0)
     } else {
-        let between = |from: f64, to: f64| from + fraction * (to - from);
-        let per_wait = between(left.per_wait, right.per_wait);
-        (between(left.share, right.share), right.share - left.share, per_wait)
+        (left + fraction * (right - left), right - left)
     };
-    let ready_bounded = ready.max(READY_MIN);
-    let wait_per_ready = if ready < READY_MIN { 0.0 } else { backlog / (ready * ready) };
-    Late { share, per_ready: per_ready + per_wait * wait_per_ready, per_backlog: -per_wait / ready_bounded }
+    Late { share, per_ready, per_backlog: 0.0 }
 }
 
-/// The tail of the queue with a whole number of replicas.
-struct Tail {
-    share: f64,
-    per_wait: f64,
-}
-
-fn tail(service: &Service, load: f64, replicas: f64, wait_secs: f64) -> Tail {
-    let workers = f64::from(service.workers);
-    let share = wait_exceeds(service, load * workers, replicas.max(0.0) as u32, wait_secs);
-    // The tail falls exponentially with the wait that is left; at and above capacity it is 1 whatever that is.
-    let spare = ((replicas - load) * workers).max(0.0);
-    Tail { share, per_wait: -share * spare / (service.service_secs * service.variability) }
+fn tail(service: &Service, load: f64, replicas: f64) -> f64 {
+    let busy_workers = load * f64::from(service.workers);
+    wait_exceeds(service, busy_workers, replicas.max(0.0) as u32, service.slack_secs())
 }
 
 /// A late share below which its derivatives are not worth computing.
