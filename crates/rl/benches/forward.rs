@@ -29,8 +29,8 @@ fn forward(criterion: &mut Criterion) {
     let tensors = Tensors::new(&weights).expect("weights of the right shape");
     let candle = |rows: usize| {
         let input = Tensor::from_vec(features.repeat(rows), (rows, FEATURES), &Device::Cpu)?;
-        let ramps = Tensor::from_vec(ramps(PRICE).repeat(rows), (rows, ANCHORS), &Device::Cpu)?;
-        tensors.log_multipliers(&input, &ramps)?.to_vec1::<f32>()
+        let ramps = Tensor::from_vec(ramps(PRICE).to_vec(), (1, ANCHORS), &Device::Cpu)?;
+        tensors.log_multipliers(&input, &ramps)?.flatten_all()?.to_vec1::<f32>()
     };
     let measure_candle = |criterion: &mut Criterion, pool: &str| {
         criterion.bench_function(&format!("one decision, candle, {pool}, actor only"), |bencher| {

@@ -54,7 +54,8 @@ impl ActorCritic {
     #[must_use]
     pub fn answer(&self, features: &[f32], price: f64) -> Answer {
         let output = self.actor.forward(features);
-        let log_multiplier = head::log_multiplier(&output, &self.gates, &head::ramps(price));
+        let planner_error = features[head::UNIT_FEATURE];
+        let log_multiplier = head::log_multiplier(&output, &self.gates, &head::ramps(price), planner_error);
         Answer { log_multiplier, value: self.value(features, price) }
     }
 

@@ -23,7 +23,7 @@ pub const CHOOSING_TRACES: [&str; 2] = ["crane_input13", "autothrottle_bursty"];
 pub const CHOOSING_SEEDS: std::ops::Range<u64> = 8000..8020;
 
 /// Prices of lateness at which a net is tried: its curve of lateness against replicas.
-pub const PRICES: [f64; 8] = [1.0, 3.0, 8.0, 20.0, 50.0, 130.0, 350.0, 1200.0];
+pub const PRICES: [f64; 8] = [1.5, 4.0, 8.0, 20.0, 50.0, 130.0, 350.0, 1200.0];
 
 /// Margins of the planner that are tried, in running errors of its own forecasts: its curve.
 pub const SAFETIES: [f64; 6] = [0.0, 0.5, 1.0, 1.5, 2.5, 4.0];

@@ -8,12 +8,14 @@
 use std::sync::Mutex;
 
 use rand::RngExt;
+use rand_distr::{Distribution, Normal};
 use rlscaler_core::features::{self, Features};
 use rlscaler_core::policy::{Action, Policy, PolicyFault};
 use rlscaler_core::queue::{self, Service};
 use rlscaler_sim::generators::{self, Shape};
 use rlscaler_sim::seed::{Seed, Stream};
 use rlscaler_sim::trace::Trace;
+use rlscaler_sim::window::{self, Scratch, Window};
 use serde::{Deserialize, Serialize};
 
 use crate::life::{Life, REPLICAS_MAX, SLOT_SECS, Stretch, World};
@@ -53,23 +55,38 @@ pub struct EpisodeSettings {
     pub load_power: (f64, f64),
     /// Declared capacity over real capacity, log-uniform.
     pub capacity_error: (f64, f64),
+    /// Share of episodes whose load runs faster than its trace, and by how much, log-uniform.
+    pub squeezed_share: f64,
+    /// See `squeezed_share`.
+    pub squeeze: (f64, f64),
+    /// Share of episodes whose load drifts away from its shape, and by how much a day: the deviation of the logarithm.
+    pub drifting_share: f64,
+    /// See `drifting_share`.
+    pub drift_per_day: f64,
+    /// Share of episodes with the sum of two loads.
+    pub blended_share: f64,
 }
 
 impl Default for EpisodeSettings {
     fn default() -> Self {
         Self {
             slots: 300,
-            real_share: 0.45,
-            cold_share: 0.1,
+            real_share: 0.3,
+            cold_share: 0.15,
             startup_secs: (10.0, 300.0),
             workers: (1, 8),
             service_secs: (0.01, 0.5),
             slack: (1.5, 6.2),
             service_cv: (0.3, 1.2),
             peak_busy_pods: (4.0, 80.0),
-            history_secs: (3600.0, 8.0 * 86_400.0),
+            history_secs: (300.0, 8.0 * 86_400.0),
             load_power: (0.7, 1.5),
-            capacity_error: (0.95, 1.05),
+            capacity_error: (1.0, 1.0),
+            squeezed_share: 0.4,
+            squeeze: (1.5, 20.0),
+            drifting_share: 0.5,
+            drift_per_day: 0.4,
+            blended_share: 0.25,
         }
     }
 }
@@ -87,6 +104,9 @@ pub struct Episode {
     pub load: Vec<f64>,
     /// Fewest replicas that would have met the target, were they ready.
     pub need: Vec<f32>,
+    /// Share of requests that come late with a plain rule over the whole trace, or some of the planner's where that is
+    /// more: how hard this kind of load is to follow with this start-up time, whatever happens in a window.
+    pub usual_late_share: f64,
 }
 
 impl Episode {
@@ -117,13 +137,17 @@ pub fn draw(settings: &EpisodeSettings, real: &[Trace], seed: Seed, index: u64) 
     let world = draw_world(settings, &mut rng);
     let peak = log_uniform(&mut rng, settings.peak_busy_pods);
     let power = uniform(&mut rng, settings.load_power);
-    let trace = if rng.random_bool(settings.real_share) {
-        real[rng.random_range(0..real.len())].clone()
-    } else {
-        let shape = Shape::ALL[rng.random_range(0..Shape::ALL.len())];
-        let generator_seed = FIRST_GENERATOR_SEED + rng.random_range(0..1_000_000);
-        generators::generate(shape, Seed(generator_seed), generators::DEFAULT_SECS)
-    };
+    let mut trace = draw_trace(settings, real, &mut rng);
+    if rng.random_bool(settings.squeezed_share) {
+        trace = squeezed(&trace, log_uniform(&mut rng, settings.squeeze));
+    }
+    if rng.random_bool(settings.drifting_share) {
+        trace = drifting(&trace, settings.drift_per_day, &mut rng);
+    }
+    if rng.random_bool(settings.blended_share) {
+        let other = draw_trace(settings, real, &mut rng);
+        trace = blended(&trace, &other, rng.random_range(0.2..0.8));
+    }
     let recorded_secs = settings.slots as f64 * SLOT_SECS;
     let spare_secs = (trace.duration_secs() - recorded_secs).max(0.0);
     let start_secs = spare_secs * rng.random_range(0.0..1.0);
@@ -133,6 +157,70 @@ pub fn draw(settings: &EpisodeSettings, real: &[Trace], seed: Seed, index: u64) 
     let slots = settings.slots.min((trace.duration_secs() / SLOT_SECS) as usize);
     let stretch = Stretch { trace: &trace, start_secs, history_secs, slots, peak, power };
     record(&world, &stretch, &mut rng)
+}
+
+fn draw_trace(settings: &EpisodeSettings, real: &[Trace], rng: &mut Stream) -> Trace {
+    if rng.random_bool(settings.real_share) {
+        return real[rng.random_range(0..real.len())].clone();
+    }
+    let shape = SHAPES[rng.random_range(0..SHAPES.len())];
+    let generator_seed = FIRST_GENERATOR_SEED + rng.random_range(0..1_000_000);
+    generators::generate(shape, Seed(generator_seed), generators::DEFAULT_SECS)
+}
+
+/// Shapes as often as they are drawn: loads that can be foreseen more often, since most services have such.
+const SHAPES: [Shape; 12] = [
+    Shape::Diurnal,
+    Shape::Diurnal,
+    Shape::Diurnal,
+    Shape::Ramp,
+    Shape::Ramp,
+    Shape::Step,
+    Shape::Step,
+    Shape::FlashCrowd,
+    Shape::FlashCrowd,
+    Shape::OnOff,
+    Shape::MarkovModulated,
+    Shape::LlmTokens,
+];
+
+/// The same shape in a shorter time.
+fn squeezed(trace: &Trace, factor: f64) -> Trace {
+    let step_secs = trace.step_secs() / factor;
+    Trace::new(trace.name(), step_secs, trace.rates().to_vec()).expect("a shorter step is a step")
+}
+
+/// The same load on a service that grows or shrinks, by a random walk: what was the most so far is no bound.
+fn drifting(trace: &Trace, per_day: f64, rng: &mut Stream) -> Trace {
+    const DAY_SECS: f64 = 86_400.0;
+    const EDGE: f64 = 2.0;
+    let step = per_day * (trace.step_secs() / DAY_SECS).sqrt();
+    let normal = Normal::new(0.0, step).expect("a deviation");
+    let mut logarithm: f64 = 0.0;
+    let rates = trace
+        .rates()
+        .iter()
+        .map(|rate| {
+            logarithm = (logarithm + normal.sample(rng)).clamp(-EDGE, EDGE);
+            rate * logarithm.exp()
+        })
+        .collect();
+    Trace::new(trace.name(), trace.step_secs(), rates).expect("rates stay rates")
+}
+
+/// Two loads on one service: `share` of the second one's peak beside the rest of the first one's.
+fn blended(first: &Trace, second: &Trace, share: f64) -> Trace {
+    let step_secs = first.step_secs().max(SLOT_SECS);
+    let (one, other) = (first.scaled_to_peak(1.0 - share), second.scaled_to_peak(share));
+    let end_secs = first.duration_secs().min(second.duration_secs());
+    let steps = (end_secs / step_secs).ceil() as usize;
+    let rates = (0..steps)
+        .map(|step| {
+            let secs = (step as f64 + 0.5) * step_secs;
+            one.rate_at(secs) + other.rate_at(secs)
+        })
+        .collect();
+    Trace::new(first.name(), step_secs, rates).expect("both are traces")
 }
 
 fn draw_world(settings: &EpisodeSettings, rng: &mut Stream) -> World {
@@ -172,7 +260,9 @@ pub fn record(world: &World, stretch: &Stretch<'_>, rng: &mut Stream) -> Episode
     }
     let load = life.loads().to_vec();
     let need = load.iter().map(|&load| need(world, load)).collect();
-    Episode { world: *world, features, planner, load, need }
+    let usual_late_share = usual_late_share(world, stretch)
+        .max(PLANNER_LATE_WEIGHT * planner_late_share(world, &load, &planner));
+    Episode { world: *world, features, planner, load, need, usual_late_share }
 }
 
 /// A policy that leaves everything to the planner and remembers what it was shown.
@@ -202,6 +292,49 @@ impl Policy for Recorder {
     fn describe(&self) -> String {
         "recorder".into()
     }
+}
+
+/// What of the planner's late share counts as usual: a net is expected to avoid the rest.
+const PLANNER_LATE_WEIGHT: f64 = 0.3;
+
+/// Share of the requests of a whole trace that come while the load is above [`RULE_MARGIN`] times the largest load that
+/// a rule had seen in [`RULE_SECS`] before the pods that serve now were ordered.
+fn usual_late_share(world: &World, stretch: &Stretch<'_>) -> f64 {
+    const STEP_SECS: f64 = 30.0;
+    const RULE_MARGIN: f64 = 1.2;
+    const RULE_SECS: f64 = 120.0;
+    const LAG_SECS: f64 = 30.0;
+    let Stretch { trace, power, .. } = *stretch;
+    let steps = (trace.duration_secs() / STEP_SECS) as usize;
+    let loads: Vec<f64> =
+        (0..steps).map(|step| trace.rate_at((step as f64 + 0.5) * STEP_SECS).powf(power)).collect();
+    let behind = ((world.startup_secs + LAG_SECS) / STEP_SECS).ceil() as usize;
+    let seen_steps = (RULE_SECS / STEP_SECS) as usize;
+    let (mut late, mut offered) = (0.0, 0.0);
+    for step in behind + seen_steps..steps {
+        let seen = &loads[step - behind - seen_steps..=step - behind];
+        let carried = RULE_MARGIN * seen.iter().copied().fold(0.0, f64::max);
+        offered += loads[step];
+        if carried < loads[step] {
+            late += loads[step];
+        }
+    }
+    if 0.0 < offered { late / offered } else { 0.0 }
+}
+
+/// Share that came late under the planner in the recorded stretch.
+fn planner_late_share(world: &World, load: &[f64], planner: &[f32]) -> f64 {
+    let window = Window {
+        service: world.service,
+        load,
+        slot_secs: SLOT_SECS,
+        startup_slots: world.startup_slots(),
+        timeout_secs: world.timeout_secs,
+        burn_in: 0,
+        softness: 0.0,
+    };
+    let orders: Vec<f64> = planner.iter().map(|&n0| f64::from(n0).round().max(1.0)).collect();
+    window::cost(&window, &orders, &mut Scratch::default()).late_share
 }
 
 /// Fewest replicas with which at most 1 % would have been late.

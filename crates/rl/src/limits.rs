@@ -20,6 +20,12 @@ pub const WINDOW_SLOTS_MAX: usize = 2000;
 /// Most requests that a pod works on at once.
 pub const WORKERS_MAX: u32 = 1000;
 
+/// Most prices at which a window is followed.
+pub const PRICES_MAX: usize = 64;
+
+/// Most that a load may drift in a day, as a logarithm.
+pub const DRIFT_MAX: f64 = 5.0;
+
 /// # Errors
 /// The first setting that no run can have.
 pub(crate) fn check(settings: &TrainingSettings) -> Result<(), TrainingFault> {
@@ -54,7 +60,15 @@ fn check_pathwise(settings: &PathwiseSettings) -> Result<(), TrainingFault> {
     at_least_zero("pathwise.change_price", settings.change_price)?;
     at_least_zero("pathwise.softness_first", settings.softness_first)?;
     at_least_zero("pathwise.softness_last", settings.softness_last)?;
-    at_least_zero("pathwise.difficulty_power", settings.difficulty_power)
+    must("pathwise.prices", (1..=PRICES_MAX).contains(&settings.prices), || format!("1 to {PRICES_MAX}"))?;
+    at_least_zero("pathwise.own_max_secs", settings.own_max_secs)?;
+    must("pathwise.deadband", (0.0..1.0).contains(&settings.deadband), || "0 to below 1".into())?;
+    must("pathwise.softness_share", (0.0..=1.0).contains(&settings.softness_share), || "0 to 1".into())?;
+    at_least_zero("pathwise.late_floor", settings.late_floor)?;
+    let decayed = settings.weight_decay * settings.learning_rate;
+    must("pathwise.weight_decay", (0.0..=1.0).contains(&decayed), || {
+        "0 to 1 over pathwise.learning_rate".into()
+    })
 }
 
 fn check_episodes(settings: &EpisodeSettings) -> Result<(), TrainingFault> {
@@ -65,6 +79,12 @@ fn check_episodes(settings: &EpisodeSettings) -> Result<(), TrainingFault> {
     };
     share("episodes.real_share", settings.real_share)?;
     share("episodes.cold_share", settings.cold_share)?;
+    share("episodes.squeezed_share", settings.squeezed_share)?;
+    share("episodes.drifting_share", settings.drifting_share)?;
+    share("episodes.blended_share", settings.blended_share)?;
+    must("episodes.drift_per_day", (0.0..=DRIFT_MAX).contains(&settings.drift_per_day), || {
+        format!("0 to {DRIFT_MAX}")
+    })?;
     let (fewest, most) = settings.workers;
     let workers = 1 <= fewest && fewest <= most && most <= WORKERS_MAX;
     must("episodes.workers", workers, || format!("two numbers from 1 to {WORKERS_MAX}, the lower first"))?;
@@ -75,6 +95,7 @@ fn check_episodes(settings: &EpisodeSettings) -> Result<(), TrainingFault> {
     range("episodes.peak_busy_pods", settings.peak_busy_pods, LEAST_OF_A_LOGARITHM)?;
     range("episodes.history_secs", settings.history_secs, LEAST_OF_A_LOGARITHM)?;
     range("episodes.load_power", settings.load_power, 0.0)?;
+    range("episodes.squeeze", settings.squeeze, LEAST_OF_A_LOGARITHM)?;
     range("episodes.capacity_error", settings.capacity_error, LEAST_OF_A_LOGARITHM)
 }
 
@@ -107,7 +128,7 @@ mod tests {
     #[test]
     fn a_setting_is_refused_one_past_its_limit_and_taken_at_it() {
         type Change = fn(&mut TrainingSettings);
-        let cases: [(Option<&str>, Change); 22] = [
+        let cases: [(Option<&str>, Change); 27] = [
             (Some("episode_count"), |s| s.episode_count = 0),
             (Some("episode_count"), |s| s.episode_count = EPISODES_MAX + 1),
             (Some("episodes.slots"), |s| s.episodes.slots = s.pathwise.window_slots() - 1),
@@ -132,6 +153,11 @@ mod tests {
             (Some("pathwise.counted_slots"), |s| s.pathwise.burn_in_slots = WINDOW_SLOTS_MAX),
             (Some("pathwise.learning_rate"), |s| s.pathwise.learning_rate = -1.0),
             (Some("pathwise.softness_last"), |s| s.pathwise.softness_last = f64::NAN),
+            (Some("pathwise.prices"), |s| s.pathwise.prices = 0),
+            (Some("pathwise.deadband"), |s| s.pathwise.deadband = 1.0),
+            (Some("pathwise.weight_decay"), |s| s.pathwise.weight_decay = 1.01 / s.pathwise.learning_rate),
+            (Some("episodes.blended_share"), |s| s.episodes.blended_share = -0.1),
+            (Some("episodes.drift_per_day"), |s| s.episodes.drift_per_day = f64::INFINITY),
         ];
         for (index, (expected, change)) in cases.into_iter().enumerate() {
             assert_eq!(field_of(change), expected, "case {index}");

@@ -12,15 +12,16 @@
 use candle_core::{Device, Result, Tensor};
 use rand::RngExt;
 use rayon::prelude::*;
+use rlscaler_core::settings::Tuning;
 use rlscaler_sim::seed::{Seed, Stream};
 use rlscaler_sim::window::{self, Cost, Scratch, Window};
 use serde::{Deserialize, Serialize};
 
 use crate::actor_critic::log_price;
 use crate::episodes::Episode;
-use crate::head::{self, ANCHORS, LOG_MULTIPLIER_LIMIT, PRICE_MAX, PRICE_MIN};
+use crate::head::{self, ANCHORS, LOG_MULTIPLIER_LIMIT, PRICE_MAX, PRICE_MIN, UNIT_FEATURE};
 use crate::life::SLOT_SECS;
-use crate::optimiser::{Adam, AdamSettings, clip};
+use crate::optimiser::{self, Adam, AdamSettings, clip};
 use crate::tensors::Tensors;
 use crate::weights::{RANGE_HIGH, RANGE_LOW, Weights, layout};
 
@@ -30,7 +31,15 @@ use crate::weights::{RANGE_HIGH, RANGE_LOW, Weights, layout};
 pub struct PathwiseSettings {
     /// Windows per update. 192: the gradient's noise falls no further in wall time beyond it.
     pub batch: usize,
-    /// Updates. 1,500 scored as well as 3,000 within the spread over seeds.
+    /// Prices of lateness at which each window is followed. Only the actor's last step depends on the price, so more
+    /// of them cost little beside the window itself.
+    pub prices: usize,
+    /// Seconds of own answers the number may not fall below, as the guardrails see to it when serving. Learning inside
+    /// them is 2 % cheaper at matched lateness than learning without.
+    pub own_max_secs: f64,
+    /// The relative decrease that is not worth a change, likewise.
+    pub deadband: f64,
+    /// Updates: as many as fit into a few minutes of one core.
     pub updates: u64,
     /// Learning rate of the first update; it falls to 0 along a cosine.
     pub learning_rate: f64,
@@ -42,28 +51,40 @@ pub struct PathwiseSettings {
     pub counted_slots: usize,
     /// Price of changing one mean need of replicas. 1.0 makes 2 changes an hour fewer of 15 and costs 1 %.
     pub change_price: f64,
-    /// Weight of the logarithm of over-utilisation in the first update ([`Window::softness`]); it falls linearly.
+    /// Weight of the logarithm of over-utilisation in the first update ([`Window::softness`]); it falls linearly. It shows
+    /// the way while everything is late; left on, it pays for replicas that save nobody.
     pub softness_first: f64,
-    /// The same in the last update.
+    /// The same at the end of the share `softness_share` of all updates, and from then on.
     pub softness_last: f64,
-    /// The loss of a window is divided by `0.3 * (0.1 + the planner's)^this`, so that hard windows do not drown the
-    /// others. 1.0, where every window counts for what it gains relatively, scored 1 % better than 0.7.
-    pub difficulty_power: f64,
+    /// See `softness_last`.
+    pub softness_share: f64,
+    /// The loss of a window is divided by `0.3 * (1 + price * (this + the late share usual for its load))`, so that loads
+    /// that are late whatever is done do not drown the others. By what is usual and not by what came: a window's own
+    /// outcome as its measure would make rare disasters cheap.
+    pub late_floor: f64,
+    /// Decoupled weight decay of the layers' weights, biases and gates apart (Loshchilov & Hutter 2019, arXiv
+    /// 1711.05101): what no load clearly asks for stays one curve over the price for all loads.
+    pub weight_decay: f64,
 }
 
 impl Default for PathwiseSettings {
     fn default() -> Self {
         Self {
             batch: 192,
-            updates: 1500,
+            prices: 6,
+            own_max_secs: Tuning::default().own_max_secs,
+            deadband: Tuning::default().deadband,
+            updates: 4000,
             learning_rate: 2e-3,
             gradient_norm_max: 1.0,
             burn_in_slots: 20,
             counted_slots: 44,
             change_price: 0.3,
-            softness_first: 1.0,
-            softness_last: 0.3,
-            difficulty_power: 1.0,
+            softness_first: 0.5,
+            softness_last: 0.0,
+            softness_share: 0.6,
+            late_floor: 0.003,
+            weight_decay: 1.5,
         }
     }
 }
@@ -80,7 +101,7 @@ impl PathwiseSettings {
     }
 
     fn softness(&self, update: u64) -> f64 {
-        let progress = (update as f64 / self.updates.max(1) as f64).min(1.0);
+        let progress = (update as f64 / (self.softness_share * self.updates as f64).max(1.0)).min(1.0);
         self.softness_first + (self.softness_last - self.softness_first) * progress
     }
 }
@@ -141,10 +162,10 @@ pub fn update(
     seed: Seed,
 ) -> Result<UpdateReport> {
     let number = learner.adam.updates;
-    let draws = draw_windows(settings, episodes, &mut seed.stream(&format!("update {number}")));
+    let chunks = draw_chunks(settings, episodes, &mut seed.stream(&format!("update {number}")));
     let softness = settings.softness(number);
-    let lessons = draws
-        .par_chunks(CHUNK)
+    let lessons = chunks
+        .par_iter()
         .map(|chunk| lesson(&learner.weights, settings, softness, chunk))
         .collect::<Result<Vec<_>>>()?;
 
@@ -156,12 +177,20 @@ pub fn update(
     let critic = layout(learner.weights.features()).partition_point(|shape| shape.name < "critic");
     let gradient_norm = clip(&mut gradients[..critic], settings.gradient_norm_max);
     clip(&mut gradients[critic..], settings.gradient_norm_max);
+    let rate = optimiser::learning_rate(&settings.adam(), number);
     learner.adam.step(&settings.adam(), learner.weights.values_mut(), &gradients);
+    let keep = (1.0 - rate * settings.weight_decay) as f32;
+    for (shape, values) in layout(learner.weights.features()).iter().zip(learner.weights.values_mut()) {
+        if shape.name.ends_with(".weight") {
+            values.iter_mut().for_each(|value| *value *= keep);
+        }
+    }
     Ok(report(number, &lessons, gradient_norm))
 }
 
-/// Windows that go through the networks together: their activations fit into a core's cache.
-const CHUNK: usize = 16;
+/// Windows that go through the networks together: their activations fit into a core's cache, and are small enough for
+/// the allocator to keep.
+const CHUNK: usize = 8;
 
 /// What some windows taught.
 struct Lesson {
@@ -175,22 +204,33 @@ fn lesson(
     weights: &Weights,
     settings: &PathwiseSettings,
     softness: f64,
-    draws: &[Draw<'_>],
+    chunk: &Chunk<'_>,
 ) -> Result<Lesson> {
     let tensors = Tensors::new(weights)?;
-    let inputs = Inputs::gather(draws, settings.window_slots(), weights.features())?;
+    let (slots, prices) = (settings.window_slots(), chunk.prices.len());
+    let inputs = Inputs::gather(chunk, slots, weights.features())?;
     let log_multipliers = tensors.log_multipliers(&inputs.features, &inputs.ramps)?;
-    let g: Vec<f32> = log_multipliers.to_vec1()?;
-    let windows = draws.iter().zip(g.chunks_exact(settings.window_slots()));
-    let outcomes: Vec<Outcome> = windows.map(|(draw, g)| follow(settings, softness, draw, g)).collect();
+    let g: Vec<f32> = log_multipliers.flatten_all()?.to_vec1()?;
+    let mut outcomes = Vec::with_capacity(chunk.draws.len() * prices);
+    let mut pulls = vec![0.0_f32; g.len()];
+    for ((draw, g), pulls) in
+        chunk.draws.iter().zip(g.chunks_exact(slots * prices)).zip(pulls.chunks_exact_mut(slots * prices))
+    {
+        for (place, &price) in chunk.prices.iter().enumerate() {
+            let own: Vec<f32> = g.iter().skip(place).step_by(prices).copied().collect();
+            let outcome = follow(settings, softness, draw, price, &own);
+            for (pull, &derivative) in pulls.iter_mut().skip(place).step_by(prices).zip(&outcome.gradient) {
+                *pull = derivative as f32;
+            }
+            outcomes.push(outcome);
+        }
+    }
 
-    let pulls: Vec<f32> =
-        outcomes.iter().flat_map(|outcome| outcome.gradient.iter().map(|&g| g as f32)).collect();
-    let pulls = Tensor::from_vec(pulls, g.len(), &Device::Cpu)?;
+    let pulls = Tensor::from_vec(pulls, (chunk.draws.len() * slots, prices), &Device::Cpu)?;
     let targets: Vec<f32> = outcomes.iter().map(|outcome| outcome.loss as f32).collect();
-    let misses = (tensors.values(&inputs.critic)? - Tensor::from_vec(targets, draws.len(), &Device::Cpu)?)?;
-    let critic_squares = misses.sqr()?.sum_all()?;
-    let per_window = 1.0 / settings.batch as f64;
+    let targets = Tensor::from_vec(targets, outcomes.len(), &Device::Cpu)?;
+    let critic_squares = (tensors.values(&inputs.critic)? - targets)?.sqr()?.sum_all()?;
+    let per_window = 1.0 / (settings.batch * prices) as f64;
     let surrogate = (((log_multipliers * pulls)?.sum_all()? + &critic_squares)? * per_window)?;
     let gradients = tensors.gradients(&surrogate.backward()?)?;
     Ok(Lesson { outcomes, gradients, critic_squares: critic_squares.to_scalar::<f32>()?.into() })
@@ -201,21 +241,32 @@ fn lesson(
 struct Draw<'a> {
     episode: &'a Episode,
     start: usize,
-    price: f64,
 }
 
-fn draw_windows<'a>(settings: &PathwiseSettings, episodes: &'a [Episode], rng: &mut Stream) -> Vec<Draw<'a>> {
-    (0..settings.batch)
+/// Windows that go through the networks together, and the prices at which each of them is followed.
+#[derive(Debug, Clone)]
+struct Chunk<'a> {
+    draws: Vec<Draw<'a>>,
+    prices: Vec<f64>,
+}
+
+/// The windows of an update. The prices of a chunk are one from each of as many equal parts of the logarithm's range.
+fn draw_chunks<'a>(settings: &PathwiseSettings, episodes: &'a [Episode], rng: &mut Stream) -> Vec<Chunk<'a>> {
+    let draws: Vec<Draw<'a>> = (0..settings.batch)
         .map(|_| {
             let episode = &episodes[rng.random_range(0..episodes.len())];
-            let start = rng.random_range(0..=episode.slots() - settings.window_slots());
-            let log_price = rng.random_range(PRICE_MIN.ln()..=PRICE_MAX.ln());
-            Draw { episode, start, price: log_price.exp() }
+            Draw { episode, start: rng.random_range(0..=episode.slots() - settings.window_slots()) }
         })
-        .collect()
+        .collect();
+    let part = (PRICE_MAX / PRICE_MIN).ln() / settings.prices as f64;
+    let prices = |rng: &mut Stream| {
+        let price = |place| PRICE_MIN * ((place as f64 + rng.random_range(0.0..1.0)) * part).exp();
+        (0..settings.prices).map(price).collect()
+    };
+    draws.chunks(CHUNK).map(|draws| Chunk { draws: draws.to_vec(), prices: prices(rng) }).collect()
 }
 
-/// The batch as tensors: a row per slot for the actor, one per window for the critic.
+/// A chunk as tensors: a row per slot for the actor, one per window and price for the critic.
 struct Inputs {
     features: Tensor,
     ramps: Tensor,
@@ -223,21 +274,23 @@ struct Inputs {
 }
 
 impl Inputs {
-    fn gather(draws: &[Draw<'_>], slots: usize, width: usize) -> Result<Self> {
+    fn gather(chunk: &Chunk<'_>, slots: usize, width: usize) -> Result<Self> {
+        let Chunk { draws, prices } = chunk;
         let mut features = Vec::with_capacity(draws.len() * slots * width);
-        let mut ramps = Vec::with_capacity(draws.len() * slots * ANCHORS);
-        let mut critic = Vec::with_capacity(draws.len() * (width + 1));
+        let mut critic = Vec::with_capacity(draws.len() * prices.len() * (width + 1));
         for draw in draws {
             let window = &draw.episode.features[draw.start * width..(draw.start + slots) * width];
             features.extend_from_slice(window);
-            ramps.extend(head::ramps(draw.price).repeat(slots));
-            critic.extend_from_slice(&window[..width]);
-            critic.push(log_price(draw.price));
+            for &price in prices {
+                critic.extend_from_slice(&window[..width]);
+                critic.push(log_price(price));
+            }
         }
+        let ramps: Vec<f32> = prices.iter().flat_map(|&price| head::ramps(price)).collect();
         Ok(Self {
             features: Tensor::from_vec(features, (draws.len() * slots, width), &Device::Cpu)?,
-            ramps: Tensor::from_vec(ramps, (draws.len() * slots, ANCHORS), &Device::Cpu)?,
-            critic: Tensor::from_vec(critic, (draws.len(), width + 1), &Device::Cpu)?,
+            ramps: Tensor::from_vec(ramps, (prices.len(), ANCHORS), &Device::Cpu)?,
+            critic: Tensor::from_vec(critic, (draws.len() * prices.len(), width + 1), &Device::Cpu)?,
         })
     }
 }
@@ -256,8 +309,8 @@ struct Outcome {
 
 /// Orders as the actor would have them, through the queue, and the derivative back to its output. Rounding is
 /// passed straight through; past the head's limit only a pull back inside counts.
-fn follow(settings: &PathwiseSettings, softness: f64, draw: &Draw<'_>, g: &[f32]) -> Outcome {
-    let Draw { episode, start, price } = *draw;
+fn follow(settings: &PathwiseSettings, softness: f64, draw: &Draw<'_>, price: f64, g: &[f32]) -> Outcome {
+    let Draw { episode, start } = *draw;
     let slots = start..start + g.len();
     let need = mean_need(&episode.need[slots.clone()]);
     let window = Window {
@@ -271,21 +324,33 @@ fn follow(settings: &PathwiseSettings, softness: f64, draw: &Draw<'_>, g: &[f32]
     };
     let prices =
         window::Weights { replicas: 1.0 / need, lateness: price, change: settings.change_price / need };
-    let planner = &episode.planner[slots];
+    let planner = &episode.planner[slots.clone()];
     let mut scratch = Scratch::default();
 
     let planned: Vec<f64> = planner.iter().map(|&n0| whole(f64::from(n0))).collect();
     let planner_cost = window::cost(&window, &planned, &mut scratch);
-    let difficulty = 0.3 * (0.1 + planner_cost.total(&prices)).powf(settings.difficulty_power);
+    let difficulty = 0.3 * (1.0 + price * (settings.late_floor + episode.usual_late_share));
 
-    let wanted: Vec<f64> = planner.iter().zip(g).map(|(&n0, &g)| f64::from(n0) * multiplier(g)).collect();
-    let orders: Vec<f64> = wanted.iter().map(|&n| whole(n)).collect();
+    let width = episode.features.len() / episode.slots();
+    let lowest: Vec<f32> =
+        slots.clone().map(|slot| head::lowest(episode.features[slot * width + UNIT_FEATURE])).collect();
+    let wanted: Vec<f64> = planner
+        .iter()
+        .zip(g.iter().zip(&lowest))
+        .map(|(&n0, (&g, &lowest))| f64::from(n0) * f64::from(g.clamp(lowest, LOG_MULTIPLIER_LIMIT)).exp())
+        .collect();
+    let asked: Vec<f64> = wanted.iter().map(|&n| whole(n)).collect();
+    let (orders, sources) = carried_out(settings, &asked);
+    let mut carried = vec![0.0; orders.len()];
+    let cost = window::cost_and_gradient(&window, &orders, &prices, &mut scratch, &mut carried);
     let mut gradient = vec![0.0; orders.len()];
-    let cost = window::cost_and_gradient(&window, &orders, &prices, &mut scratch, &mut gradient);
-    for ((pull, &n), &g) in gradient.iter_mut().zip(&wanted).zip(g) {
+    for (&source, pull) in sources.iter().zip(carried) {
+        gradient[source] += pull;
+    }
+    for (((pull, &n), &g), &lowest) in gradient.iter_mut().zip(&wanted).zip(g).zip(&lowest) {
         *pull *= n / difficulty;
-        let outside = LOG_MULTIPLIER_LIMIT <= g.abs();
-        if outside && *pull * f64::from(g) < 0.0 {
+        let outward = if 0.0 < *pull { g <= lowest } else { LOG_MULTIPLIER_LIMIT <= g };
+        if outward {
             *pull = 0.0;
         }
     }
@@ -294,8 +359,29 @@ fn follow(settings: &PathwiseSettings, softness: f64, draw: &Draw<'_>, g: &[f32]
     Outcome { gradient, loss, planner_loss, cost, planner_cost, need }
 }
 
-fn multiplier(g: f32) -> f64 {
-    f64::from(g.clamp(-LOG_MULTIPLIER_LIMIT, LOG_MULTIPLIER_LIMIT)).exp()
+/// What the guardrails make of the answers, and which answer each order is: up at once, down to the largest answer
+/// within the own maximum, and not for a small difference.
+fn carried_out(settings: &PathwiseSettings, asked: &[f64]) -> (Vec<f64>, Vec<usize>) {
+    let back = (settings.own_max_secs / SLOT_SECS).round() as usize;
+    let mut standing = 0;
+    let mut sources = Vec::with_capacity(asked.len());
+    for slot in 0..asked.len() {
+        let mut largest = slot;
+        for earlier in (slot.saturating_sub(back)..slot).rev() {
+            if asked[largest] < asked[earlier] {
+                largest = earlier;
+            }
+        }
+        let up = asked[standing] < asked[slot];
+        let down = asked[largest] < asked[standing] * (1.0 - settings.deadband);
+        if up {
+            standing = slot;
+        } else if down || asked[largest] == asked[standing] {
+            standing = largest;
+        }
+        sources.push(standing);
+    }
+    (sources.iter().map(|&source| asked[source]).collect(), sources)
 }
 
 /// Replicas are whole, and a service has at least one.

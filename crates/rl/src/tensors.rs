@@ -7,7 +7,7 @@ use candle_core::backprop::GradStore;
 use candle_core::{DType, Device, Result, Tensor, Var};
 use candle_nn::ops::silu;
 
-use crate::head::{GATE_SCALE, HEAD};
+use crate::head::{GATE_SCALE, HEAD, UNIT_FEATURE, UNIT_MAX, UNIT_MIN};
 use crate::weights::{Weights, layout};
 
 /// Parameters as candle variables, in the order of [`layout`].
@@ -62,17 +62,18 @@ impl Tensors {
         self.variables.iter().map(gradient).collect()
     }
 
-    /// Log-multipliers, one per row of `features` (rows, features), given the ramps of each row's price (rows,
-    /// anchors). Not clamped: the clamp has no gradient where training would need one most.
+    /// Log-multipliers (rows, prices) for `features` (rows, features), given the ramps of each price (prices, anchors).
+    /// Not clamped: the clamp has no gradient where training would need one most.
     ///
     /// # Errors
     /// As candle's.
     pub fn log_multipliers(&self, features: &Tensor, ramps: &Tensor) -> Result<Tensor> {
         let output = self.network("actor", features)?;
-        let base = output.narrow(1, 0, 1)?.squeeze(1)?;
+        let base = output.narrow(1, 0, 1)?;
         let slopes = softplus(&output.narrow(1, 1, HEAD - 1)?)?;
         let gates = (self.variable("actor.gates").as_tensor() * f64::from(GATE_SCALE))?.abs()?;
-        base + slopes.broadcast_mul(&gates)?.mul(ramps)?.sum(1)?
+        let unit = features.narrow(1, UNIT_FEATURE, 1)?.clamp(UNIT_MIN, UNIT_MAX)?;
+        slopes.broadcast_mul(&gates)?.matmul(&ramps.t()?)?.broadcast_add(&base)?.broadcast_mul(&unit)
     }
 
     /// The critic's values, one per row of `inputs` (rows, features and the log price).

@@ -26,7 +26,7 @@ pub const EPISODES_MAX: u64 = 20_000;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TrainingSettings {
-    /// Episodes drawn before the first update; windows are drawn from them for the whole run. 200 MB.
+    /// Episodes drawn before the first update; windows are drawn from them for the whole run. 500 MB.
     pub episode_count: u64,
     /// What they are drawn from.
     pub episodes: EpisodeSettings,
@@ -37,7 +37,7 @@ pub struct TrainingSettings {
 impl Default for TrainingSettings {
     fn default() -> Self {
         Self {
-            episode_count: 3000,
+            episode_count: 6000,
             episodes: EpisodeSettings::default(),
             pathwise: PathwiseSettings::default(),
         }

@@ -6,7 +6,7 @@
 use candle_core::{Device, Tensor};
 use rand::Rng;
 use rlscaler_rl::actor_critic::{ActorCritic, log_price};
-use rlscaler_rl::head::{ANCHORS, ramps};
+use rlscaler_rl::head::{ANCHORS, LOG_MULTIPLIER_LIMIT, UNIT_FEATURE, lowest, ramps};
 use rlscaler_rl::tensors::Tensors;
 use rlscaler_rl::weights::{Weights, layout};
 use rlscaler_sim::seed::Seed;
@@ -63,17 +63,14 @@ fn plain_loops_and_candle_give_the_same_answers() {
         let weights = random_weights(seed);
         let batch = Batch::random(seed);
         let tensors = Tensors::new(&weights).unwrap();
-        let g: Vec<f32> =
-            tensors.log_multipliers(&batch.features(), &batch.ramps()).unwrap().to_vec1().unwrap();
+        let g: Vec<Vec<f32>> =
+            tensors.log_multipliers(&batch.features(), &batch.ramps()).unwrap().to_vec2().unwrap();
         let values: Vec<f32> = tensors.values(&batch.critic_inputs()).unwrap().to_vec1().unwrap();
         let net = ActorCritic::new(&weights);
         for (row, features) in batch.rows.iter().enumerate() {
             let answer = net.answer(features, batch.prices[row]);
-            let limit = rlscaler_rl::head::LOG_MULTIPLIER_LIMIT;
-            assert!(
-                (answer.log_multiplier - g[row].clamp(-limit, limit)).abs() < TOLERANCE,
-                "{seed:?} row {row}"
-            );
+            let expected = g[row][row].clamp(lowest(features[UNIT_FEATURE]), LOG_MULTIPLIER_LIMIT);
+            assert!((answer.log_multiplier - expected).abs() < TOLERANCE, "{seed:?} row {row}");
             assert!((answer.value - values[row]).abs() < TOLERANCE, "{seed:?} row {row}");
         }
     }

@@ -5,9 +5,18 @@ use rlscaler_core::queue::Service;
 
 use super::*;
 use crate::actor_critic::ActorCritic;
+use crate::head::UNIT_FEATURE;
 use crate::life::World;
 
-const FEATURES: usize = 3;
+const FEATURES: usize = UNIT_FEATURE + 1;
+
+/// What a load looks like here: how far it is from the planner's answer, and a forecast error.
+fn row(load: f32, planner: f32) -> Vec<f32> {
+    let mut row = vec![0.0; FEATURES];
+    row[0] = (load / planner).ln();
+    row[UNIT_FEATURE] = 0.5;
+    row
+}
 
 /// A service of constant load whose planner knows nothing: it always orders `planner` replicas. The features tell
 /// the load.
@@ -25,13 +34,14 @@ fn constant_loads(planner: f32, episodes: usize) -> Vec<Episode> {
     let slots = 100;
     let draw = |_| {
         let load: f64 = rng.random_range(4.0..16.0);
-        let features = [(load as f32 / planner).ln(), 1.0, 0.0].repeat(slots);
+        let features = row(load as f32, planner).repeat(slots);
         Episode {
             world,
             features,
             planner: vec![planner; slots],
             load: vec![load; slots],
             need: vec![load as f32 * 1.1; slots],
+            usual_late_share: 0.01,
         }
     };
     (0..episodes).map(draw).collect()
@@ -64,9 +74,7 @@ fn the_actor_learns_to_order_what_the_load_needs_and_more_where_lateness_is_dear
     let last = reports.last().unwrap();
     assert!(last.loss < 0.5 * last.planner_loss, "{last:?}");
     let net = ActorCritic::new(&learner.weights);
-    let orders = |load: f32, price: f64| {
-        10.0 * net.answer(&[(load / 10.0).ln(), 1.0, 0.0], price).log_multiplier.exp()
-    };
+    let orders = |load: f32, price: f64| 10.0 * net.answer(&row(load, 10.0), price).log_multiplier.exp();
     assert!(
         orders(6.0, 20.0) < 10.0 && 13.0 < orders(14.0, 20.0),
         "{} {}",
@@ -89,13 +97,13 @@ fn the_same_seed_learns_the_same_bytes_and_another_others() {
 fn beyond_the_heads_limit_only_a_pull_back_counts() {
     let episodes = constant_loads(10.0, 1);
     let settings = small();
-    let draw = |price| Draw { episode: &episodes[0], start: 0, price };
+    let draw = Draw { episode: &episodes[0], start: 0 };
     let far_above = vec![LOG_MULTIPLIER_LIMIT + 0.1; settings.window_slots()];
-    let outcome = follow(&settings, 1.0, &draw(1.0), &far_above);
+    let outcome = follow(&settings, 1.0, &draw, 1.5, &far_above);
     assert!(outcome.gradient.iter().all(|&pull| 0.0 <= pull), "too many: down");
     assert!(outcome.gradient.iter().any(|&pull| 0.0 < pull));
     let far_below: Vec<f32> = far_above.iter().map(|g| -g).collect();
-    let outcome = follow(&settings, 1.0, &draw(1000.0), &far_below);
+    let outcome = follow(&settings, 1.0, &draw, 1000.0, &far_below);
     assert!(outcome.gradient.iter().all(|&pull| pull <= 0.0), "too few: up");
     assert!(outcome.gradient.iter().any(|&pull| pull < 0.0));
 }
