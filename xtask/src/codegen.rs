@@ -1,6 +1,6 @@
-//! `cargo xtask codegen [--check]`: the files that are generated from the Rust types of the API.
+//! `cargo xtask codegen [--check]`: the files that are generated from the Rust types of the API and from the metrics.
 //!
-//! In: nothing but the types. Out: the CRD, its template in the chart, the reference page; all of them are committed.
+//! In: nothing but the code. Out: the CRD, its template in the chart, the reference pages; all of them are committed.
 //! With `--check` nothing is written: a file that differs is an error that says how to mend it.
 
 use std::fs;
@@ -8,6 +8,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use rlscaler_api::{crd, reference};
+use rlscaler_controller::glossary;
 
 use crate::tools::repository_root;
 
@@ -40,11 +41,12 @@ pub fn check() -> Result<()> {
 }
 
 /// Where each generated file lies, and what belongs into it.
-fn files() -> [(&'static str, String); 3] {
+fn files() -> [(&'static str, String); 4] {
     [
         ("crds/rlreplicapolicies.yaml", crd::crd_yaml()),
         ("charts/rlscaler/templates/crd.yaml", crd::chart_template()),
         ("docs/api.md", reference::markdown()),
+        ("docs/metrics.md", glossary::markdown()),
     ]
 }
 

@@ -43,6 +43,12 @@ pub const MAX_TIME_CHARS: usize = 40;
 pub const MAX_REASON_CHARS: usize = 256;
 /// Most reasons of one decision kept in status.
 pub const MAX_STATUS_REASONS: usize = 20;
+/// Most decisions kept in status.
+pub const MAX_STATUS_DECISIONS: usize = 10;
+/// Most reasons of each of them.
+pub const MAX_EARLIER_REASONS: usize = 6;
+/// Longest message of each of these, characters.
+pub const MAX_EARLIER_MESSAGE_CHARS: usize = 200;
 /// Longest message in status, characters.
 pub const MAX_MESSAGE_CHARS: usize = 1_024;
 /// Most signals in status: qps, latency, sla, errors, cpu, price, and room.

@@ -57,7 +57,7 @@ pub enum MemoryFault {
 #[must_use]
 pub fn to_status(memory: &Memory) -> MemoryStatus {
     let state = serde_json::to_string(&Wire::from(memory)).expect("numbers and lists are JSON");
-    MemoryStatus { version: VERSION, state }
+    MemoryStatus { version: VERSION, state, rewrites: None }
 }
 
 /// The memory as it was written.
@@ -65,7 +65,7 @@ pub fn to_status(memory: &Memory) -> MemoryStatus {
 /// # Errors
 /// [`MemoryFault`]; nothing is then remembered.
 pub fn from_status(status: &MemoryStatus) -> Result<Memory, MemoryFault> {
-    let MemoryStatus { version, state } = status;
+    let MemoryStatus { version, state, rewrites: _ } = status;
     if *version != VERSION {
         return Err(MemoryFault::Version { found: *version });
     }

@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::limits::{
     MAX_CONDITIONS, MAX_DECIMAL_CHARS, MAX_MEMORY_BYTES, MAX_MESSAGE_CHARS, MAX_NAME_CHARS,
-    MAX_OBJECT_NAME_CHARS, MAX_QUERY_CHARS, MAX_REASON_CHARS, MAX_STATUS_REASONS, MAX_STATUS_SIGNALS,
+    MAX_OBJECT_NAME_CHARS, MAX_QUERY_CHARS, MAX_REASON_CHARS, MAX_STATUS_DECISIONS, MAX_STATUS_REASONS,
+    MAX_STATUS_SIGNALS,
 };
 use crate::policy::OverrideMode;
 
@@ -35,6 +36,10 @@ pub struct RLReplicaPolicyStatus {
     /// The last decision.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decision: Option<DecisionStatus>,
+    /// The last decisions that were not like the one before, newest first: `rlscaler explain` shows them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = MAX_STATUS_DECISIONS), extend("x-kubernetes-list-type" = "atomic"))]
+    pub decisions: Vec<DecisionStatus>,
     /// What the signals were at that decision, always in the same order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MAX_STATUS_SIGNALS), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
@@ -84,6 +89,18 @@ pub struct DecisionStatus {
     /// Who determined the number before the guardrails: model, planner, override, fallback or hold.
     #[schemars(length(max = MAX_NAME_CHARS))]
     pub driver: String,
+    /// What became of it: up, down or hold; advise_up or advise_down where nothing is written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = MAX_NAME_CHARS))]
+    pub action: Option<String>,
+    /// Code of the reason why it is not more: the guardrail that had the last word, else the term that made the number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = MAX_NAME_CHARS))]
+    pub why_not_more: Option<String>,
+    /// Code of the reason why it is not fewer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = MAX_NAME_CHARS))]
+    pub why_not_fewer: Option<String>,
     /// Why; the reason that explains the number best stands first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MAX_STATUS_REASONS), extend("x-kubernetes-list-type" = "atomic"))]
@@ -252,6 +269,51 @@ pub struct MemoryStatus {
     /// The state as JSON.
     #[schemars(length(max = MAX_MEMORY_BYTES))]
     pub state: String,
+    /// Replicas of ours that somebody else overwrote.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rewrites: Option<RewritesStatus>,
+}
+
+/// Most rewrites remembered: so many make a quarrel.
+pub const MAX_REWRITES: usize = 3;
+/// Most field managers named.
+pub const MAX_REWRITERS: usize = 8;
+
+/// Replicas of ours that somebody else overwrote.
+#[derive(JsonSchema, Serialize, Deserialize, Debug, Clone, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct RewritesStatus {
+    /// When, of the last minutes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = MAX_REWRITES), extend("x-kubernetes-list-type" = "atomic"))]
+    pub times: Vec<Time>,
+    /// What was written last, as long as it stands.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ours: Option<i32>,
+    /// When that was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ours_time: Option<Time>,
+    /// The field managers that overwrote it last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "writers_schema")]
+    pub writers: Vec<String>,
+    /// Quarrels in a row.
+    #[serde(default)]
+    pub quarrels: i32,
+    /// Until when nothing is written on their account.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Time>,
+}
+
+/// A list of names, each bounded.
+fn writers_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "description": "The field managers that overwrote it last.",
+        "type": "array",
+        "maxItems": MAX_REWRITERS,
+        "x-kubernetes-list-type": "atomic",
+        "items": {"type": "string", "description": "Name of a field manager.", "maxLength": MAX_OBJECT_NAME_CHARS}
+    })
 }
 
 /// The standard condition, bounded as `metav1.Condition` is.

@@ -1,5 +1,5 @@
 //! `rlscaler explain NAMESPACE/NAME`: why the count is what it is, from what anybody with kubectl may read: the
-//! policy's status, and its events for the scalings before. Needs no access to the operator. Writes nothing.
+//! policy's status, and its events for the changes before those. Needs no access to the operator. Writes nothing.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ use crate::run::client;
 
 /// Most events read; a policy has a handful within the hour the API server keeps them.
 const MAX_EVENTS: u32 = 500;
-/// Earlier decisions shown.
+/// Decisions shown; status holds as many.
 const DEFAULT_LAST: usize = 10;
 
 /// Which policy, and how.
@@ -28,7 +28,7 @@ pub(crate) struct Args {
     /// How to tell.
     #[arg(short, long, value_enum, default_value = "table")]
     output: Output,
-    /// How many of the scalings before are shown.
+    /// How many decisions are shown, newest first: those not like the one before, as far as status and events go.
     #[arg(long, value_name = "N", default_value_t = DEFAULT_LAST)]
     last: usize,
     /// Kubeconfig; without it $KUBECONFIG or ~/.kube/config.
@@ -71,7 +71,7 @@ async fn read(args: &Args, namespace: &str, name: &str) -> anyhow::Result<(RLRep
     // Without the right to list events the present decision can still be explained.
     let listed = events.list(&ListParams::default().fields(&about).limit(MAX_EVENTS)).await;
     let events = listed.map(|list| list.items).unwrap_or_else(|error| {
-        eprintln!("rlscaler: events cannot be listed, so the scalings before are not shown: {error}");
+        eprintln!("rlscaler: events cannot be listed, so decisions older than those in status are not shown: {error}");
         Vec::new()
     });
     Ok((policy, events))
@@ -80,23 +80,9 @@ async fn read(args: &Args, namespace: &str, name: &str) -> anyhow::Result<(RLRep
 /// Everything there is to tell, as JSON; the table is made from it.
 fn explanation(policy: &RLReplicaPolicy, events: &[Event], last: usize) -> Value {
     let status = policy.status.clone().unwrap_or_default();
-    let uid = policy.metadata.uid.as_ref();
-    let ours =
-        events.iter().filter(|event| event.regarding.as_ref().is_some_and(|about| about.uid.as_ref() == uid));
-    let mut before: Vec<Value> = ours
-        .filter(|event| matches!(event.reason.as_deref(), Some("SuccessfulRescale" | "ShadowDecision")))
-        .map(|event| {
-            json!({
-                "time": event.event_time.as_ref().map(|time| time.0.to_string()),
-                "reason": event.reason,
-                "action": event.action,
-                "note": event.note,
-            })
-        })
-        .collect();
-    before.sort_by(|one, other| other["time"].as_str().cmp(&one["time"].as_str()));
-    before.truncate(last);
     let decision = status.decision.as_ref();
+    let why =
+        |code: fn(&DecisionStatus) -> &Option<String>| decision.and_then(|decision| reason(decision, code));
     json!({
         "policy": {
             "namespace": policy.metadata.namespace, "name": policy.metadata.name,
@@ -107,8 +93,8 @@ fn explanation(policy: &RLReplicaPolicy, events: &[Event], last: usize) -> Value
             "current": status.current_replicas, "desired": status.desired_replicas, "ready": status.ready_replicas,
         },
         "decision": decision,
-        "whyNotMore": decision.map(|decision| why(decision, HELD_DOWN)),
-        "whyNotFewer": decision.map(|decision| why(decision, HELD_UP)),
+        "whyNotMore": why(|decision| &decision.why_not_more),
+        "whyNotFewer": why(|decision| &decision.why_not_fewer),
         "signals": status.signals,
         "override": status.override_,
         "budget": status.budget,
@@ -116,57 +102,47 @@ fn explanation(policy: &RLReplicaPolicy, events: &[Event], last: usize) -> Value
         "scaleDownHold": status.scale_down_hold,
         "model": status.model,
         "conditions": status.conditions,
-        "before": before,
+        "decisions": decisions(policy, &status.decisions, events, last),
     })
 }
 
-/// Codes of what keeps the number from being larger.
-const HELD_DOWN: &[&str] = &[
-    "ScaleUpStabilized",
-    "ScaleUpLimit",
-    "TooManyReplicas",
-    "CapacityUnavailable",
-    "ScalingWontHelp",
-    "LatencyComfortable",
-    "ScaleUpPaused",
-];
-/// Codes of what keeps the number from being smaller.
-const HELD_UP: &[&str] = &[
-    "ScaleDownStabilized",
-    "ScaleDownLimit",
-    "ScaleDownUndone",
-    "ScaleDownHeldOff",
-    "TooFewReplicas",
-    "Deadband",
-    "SignalLost",
-    "SuddenZero",
-    "FallbackActive",
-    "StillStarting",
-    "NoPodReady",
-    "ResumedFromZero",
-    "Activated",
-    "ScaleDownPaused",
-    "ClockStepped",
-];
-/// Codes of what decides the number in both directions.
-const FIXED: &[&str] =
-    &["NoLoadSignal", "RolloutUnhealthy", "ScalingDisabled", "Pinned", "PinClamped", "Paused"];
-/// Codes of what was merely seen.
-const SEEN: &[&str] = &["Load", "Latency", "DesiredWithinRange"];
+/// The guardrail or the term that decides, in its own words.
+fn reason(decision: &DecisionStatus, code: fn(&DecisionStatus) -> &Option<String>) -> Option<ReasonStatus> {
+    let code = code(decision).as_ref()?;
+    decision.reasons.iter().find(|reason| reason.code == *code).cloned()
+}
 
-/// The guardrails that kept the number from going further, else the terms that made it.
-fn why(decision: &DecisionStatus, held: &[&str]) -> Vec<ReasonStatus> {
-    let of = |codes: &[&[&str]]| -> Vec<ReasonStatus> {
-        let known = |reason: &&ReasonStatus| codes.iter().any(|codes| codes.contains(&reason.code.as_str()));
-        decision.reasons.iter().filter(known).cloned().collect()
-    };
-    let guardrails = of(&[held, FIXED]);
-    if !guardrails.is_empty() {
-        return guardrails;
-    }
-    let spoken = [HELD_DOWN, HELD_UP, FIXED, SEEN];
-    let is_term = |reason: &&ReasonStatus| !spoken.iter().any(|codes| codes.contains(&reason.code.as_str()));
-    decision.reasons.iter().filter(is_term).cloned().collect()
+/// The last decisions, newest first: those status holds, and before them the changes the API server still has events of.
+fn decisions(policy: &RLReplicaPolicy, held: &[DecisionStatus], events: &[Event], last: usize) -> Vec<Value> {
+    let uid = policy.metadata.uid.as_ref();
+    let oldest = held.last().map(|decision| decision.time.0);
+    let earlier = events.iter().filter_map(|event| {
+        let time = event.event_time.as_ref()?.0;
+        let ours = event.regarding.as_ref().is_some_and(|about| about.uid.as_ref() == uid);
+        let kind = matches!(event.reason.as_deref(), Some("SuccessfulRescale" | "ShadowDecision"));
+        if !ours || !kind || oldest.is_some_and(|oldest| oldest <= time) {
+            return None;
+        }
+        let (from, to) = numbers(event.action.as_deref().unwrap_or_default())?;
+        let advised = event.reason.as_deref() == Some("ShadowDecision");
+        let action = match (from < to, advised) {
+            (true, false) => "up",
+            (false, false) => "down",
+            (true, true) => "advise_up",
+            (false, true) => "advise_down",
+        };
+        Some((time, json!({"time": time, "from": from, "to": to, "action": action, "note": event.note})))
+    });
+    let mut earlier: Vec<_> = earlier.collect();
+    earlier.sort_by_key(|(time, _)| std::cmp::Reverse(*time));
+    let held = held.iter().map(|decision| json!(decision));
+    held.chain(earlier.into_iter().map(|(_, decision)| decision)).take(last).collect()
+}
+
+/// `ScaleFrom3To9`, `WouldScaleFrom3To9`.
+fn numbers(action: &str) -> Option<(u32, u32)> {
+    let (from, to) = action.split_once("From")?.1.split_once("To")?;
+    Some((from.parse().ok()?, to.parse().ok()?))
 }
 
 fn table(told: &Value) -> String {
@@ -226,8 +202,10 @@ fn table(told: &Value) -> String {
     };
     let reason = |reason: &Value| format!("{:<20} {}", text(&reason["code"]), text(&reason["message"]));
     list("Reasons", &decision["reasons"], &reason);
-    list("Why not more?", &told["whyNotMore"], &reason);
-    list("Why not fewer?", &told["whyNotFewer"], &reason);
+    for (title, field) in [("Why not more?", "whyNotMore"), ("Why not fewer?", "whyNotFewer")] {
+        let why = &told[field];
+        list(title, &if why.is_null() { Value::Null } else { json!([why]) }, &reason);
+    }
     list("Signals", &told["signals"], &|signal| {
         let mut line = format!(
             "{:<8} {:<14} {} {}",
@@ -252,8 +230,25 @@ fn table(told: &Value) -> String {
             text(&condition["message"])
         )
     });
-    list("Scalings before (as far as the API server keeps events)", &told["before"], &|event| {
-        format!("{}  {}", text(&event["time"]), text(&event["note"]))
+    let row = |cells: [String; 8]| {
+        let [time, from, to, action, driver, planner, hpa, why] = cells;
+        format!("{time:<20}  {from:>5} {to:>5}  {action:<11} {driver:<8} {planner:>7} {hpa:>5}  {why}")
+    };
+    let heads = ["TIME", "FROM", "TO", "BECAME", "DRIVER", "PLANNER", "HPA", "WHY"].map(str::to_owned);
+    let title = format!("Decisions, newest first\n  {}", row(heads));
+    list(&title, &told["decisions"], &|decision| {
+        let why = decision["reasons"][0]["message"].as_str().or(decision["note"].as_str());
+        let cell = |field: &str| text(&decision[field]);
+        row([
+            cell("time"),
+            cell("from"),
+            cell("to"),
+            cell("action"),
+            cell("driver"),
+            cell("planner"),
+            cell("hpaWouldBe"),
+            why.unwrap_or("-").to_owned(),
+        ])
     });
     let budget = &told["budget"];
     if !budget.is_null() {

@@ -10,11 +10,13 @@ use kube::runtime::reflector::Store;
 use rlscaler_api::Limits;
 use rlscaler_signals::ReadSignals;
 
+use crate::claims::Claims;
 use crate::metrics::{Metrics, PolicyKey};
 use crate::models::Models;
 use crate::quotas::Quotas;
 use crate::replica::state::Known;
 use crate::replica::target::Kinds;
+use crate::retry::Quiet;
 use crate::rivals::Rivals;
 use crate::run::Guarded;
 
@@ -35,6 +37,10 @@ pub struct Context {
     pub rivals: Arc<Rivals>,
     /// What namespaces have room for.
     pub quotas: Arc<Quotas>,
+    /// Targets claimed by policies.
+    pub claims: Claims,
+    /// Keeps the log readable.
+    pub quiet: Quiet,
     /// Resources by kind.
     pub kinds: Kinds,
     /// The time.

@@ -19,11 +19,13 @@ use rlscaler_signals::request::{SignalRequest, Tick};
 use rlscaler_signals::{Fixed, HistoryReport, HistoryWindow, ReadSignals, SignalReport};
 use serde_json::{Value, json};
 
+use crate::claims::Claims;
 use crate::context::{Context, States};
 use crate::metrics::Metrics;
 use crate::models::{LoadedModel, Models};
 use crate::quotas::Quotas;
 use crate::replica::target::Kinds;
+use crate::retry::Quiet;
 use crate::rivals::{RivalKind, Rivals};
 
 /// What the world holds.
@@ -47,6 +49,8 @@ pub(crate) struct World {
     pub(crate) writes: Vec<&'static str>,
     /// A person sets the replicas to this just before the next write of ours.
     pub(crate) person: Option<u32>,
+    /// Who owns `spec.replicas` of the Deployment by its managedFields.
+    pub(crate) manager: Option<&'static str>,
     /// Answers for the next writes: kind and HTTP status.
     pub(crate) refuse: BTreeMap<&'static str, u16>,
 }
@@ -191,6 +195,8 @@ impl Stage {
             metrics: Metrics::register(&mut Registry::default()),
             rivals: Arc::new(rivals),
             quotas: Arc::new(Quotas::default()),
+            claims: Claims::default(),
+            quiet: Quiet::default(),
             kinds: Kinds::default(),
             clock: Arc::new(move || *now.lock().unwrap()),
             limits: Limits::default(),
@@ -280,8 +286,10 @@ impl World {
         (
             StatusCode::OK,
             json!({"apiVersion": "apps/v1", "kind": "Deployment",
-            "metadata": {"name": "web", "namespace": "shop", "uid": "deployment-uid"}, "spec": {"replicas": self.replicas},
-                "status": {"conditions": conditions}}),
+            "metadata": {"name": "web", "namespace": "shop", "uid": "deployment-uid", "managedFields": [
+                {"manager": self.manager, "operation": "Apply", "apiVersion": "apps/v1", "fieldsType": "FieldsV1",
+                    "fieldsV1": {"f:spec": {"f:replicas": {}}}},
+            ]}, "spec": {"replicas": self.replicas}, "status": {"conditions": conditions}}),
         )
     }
 

@@ -12,6 +12,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use kube::api::{Api, PostParams};
 use tokio::time::{Instant, sleep};
 
+use crate::retry::Quiet;
+
 /// A lease not renewed for this long may be taken over.
 const LEASE_SECS: u64 = 15;
 /// Seconds of failed renewals after which a holder gives up: well before anybody may take over.
@@ -26,13 +28,14 @@ pub struct Elector {
     identity: String,
     /// The record last seen, and when it was first seen so, by our clock.
     observed: Option<(LeaseSpec, Instant)>,
+    quiet: Quiet,
 }
 
 impl Elector {
     /// `identity` must be unique among the candidates: the pod's name, or a random one.
     #[must_use]
     pub fn new(api: Api<Lease>, name: impl Into<String>, identity: impl Into<String>) -> Self {
-        Self { api, name: name.into(), identity: identity.into(), observed: None }
+        Self { api, name: name.into(), identity: identity.into(), observed: None, quiet: Quiet::default() }
     }
 
     /// Returns once the lease is held.
@@ -42,7 +45,9 @@ impl Elector {
                 Ok(true) => return,
                 Ok(false) => {}
                 Err(error) => {
-                    tracing::warn!(%error, lease = self.name, "the lease cannot be read or written")
+                    if let Some(unsaid) = self.quiet.may_say("lease") {
+                        tracing::warn!(%error, lease = self.name, unsaid, "the lease cannot be read or written");
+                    }
                 }
             }
             sleep(Duration::from_secs(RETRY_SECS)).await;

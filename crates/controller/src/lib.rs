@@ -3,15 +3,19 @@
 //! In: policies as watched, the cluster as read, signals as answered. Out: scales, statuses, events, metrics. Never: a
 //! tensor, a training run, a URL from a policy. [`replica::tick`] is one policy's tick, [`run::run`] runs them all.
 
+pub mod by_target;
 pub mod call;
+pub mod claims;
 pub mod context;
 #[cfg(test)]
 mod fake;
+pub mod glossary;
 pub mod lease;
 pub mod metrics;
 pub mod models;
 pub mod quotas;
 pub mod replica;
+pub mod retry;
 pub mod rivals;
 pub mod run;
 

@@ -17,10 +17,10 @@ use prometheus_client::registry::{Registry, Unit};
 use rlscaler_signals::report::SignalName;
 
 /// Lateness of a decision that is worth a bucket of its own: from unnoticeable to two long intervals.
-const LATENESS_BUCKETS_SECS: [f64; 12] =
+pub(crate) const LATENESS_BUCKETS_SECS: [f64; 12] =
     [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0, 600.0];
 /// Duration of a tick, I/O included.
-const TICK_BUCKETS_SECS: [f64; 10] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 15.0];
+pub(crate) const TICK_BUCKETS_SECS: [f64; 10] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 15.0];
 
 /// A policy by namespace and name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

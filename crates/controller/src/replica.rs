@@ -4,13 +4,13 @@
 
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
 use kube::runtime::controller::Action;
 use kube::runtime::reflector::ObjectRef;
 use rlscaler_api::conditions::EventReason;
 use rlscaler_api::overrides::{Resolved, ignores_conflicts, resolve};
-use rlscaler_api::{RLReplicaPolicy, RLReplicaPolicyStatus, Validated, memory};
+use rlscaler_api::{RLReplicaPolicy, RLReplicaPolicyStatus, Validated};
 use rlscaler_core::settings::Mode;
 use rlscaler_core::{Brain, Decision};
 
@@ -23,7 +23,9 @@ pub mod observe;
 pub mod plan;
 pub mod pod;
 pub mod pods;
+pub mod recent;
 pub mod report;
+pub mod rewrites;
 pub mod sample;
 pub mod savings;
 pub mod seen;
@@ -32,6 +34,7 @@ pub mod state;
 pub mod status;
 pub mod target;
 pub mod telling;
+pub mod untold;
 pub mod wish;
 
 use crate::call::Class;
@@ -53,6 +56,9 @@ const MAX_DECISIONS: usize = 3;
 /// Edits of one policy within this time are one tick. Every tick waits for it, the timer's, too.
 pub const DEBOUNCE: Duration = Duration::from_millis(100);
 
+/// Before a policy that is refused, and could not be told so, is told again.
+pub const REPORT_AGAIN: Duration = Duration::from_secs(15);
+
 /// One tick.
 pub async fn tick(policy: &RLReplicaPolicy, ctx: &Context) -> Action {
     let Some(about) = about(policy) else { return Action::await_change() };
@@ -60,15 +66,16 @@ pub async fn tick(policy: &RLReplicaPolicy, ctx: &Context) -> Action {
     let known = ctx.states.of(&about.uid, &key);
     let mut known = known.lock().await;
     let now = (ctx.clock)();
+    known.resume(policy);
     let tick = Tick { ctx, policy, about, key, now };
     let action = match known.settings(policy, ctx.limits) {
         Ok(validated) => tick.run(&validated, &mut known).await,
         Err(faults) => {
             let before = known.before(policy);
             let planned = plan::refused(&tick.frame(&before, None, String::new()), &faults);
-            tick.report(&mut known, &before, &planned.status, Vec::new(), Mode::Auto).await;
+            let done = tick.report(&mut known, &before, &planned.status, Vec::new(), Mode::Auto).await;
             known.due = None;
-            Action::await_change()
+            if done { Action::await_change() } else { Action::requeue(REPORT_AGAIN) }
         }
     };
     ctx.metrics.tick.observe((ctx.clock)().duration_since(now).as_secs_f64().max(0.0));
@@ -105,11 +112,22 @@ impl Tick<'_> {
             ctx.metrics.lateness.observe(late_secs);
         }
         let will = resolve(policy.annotations(), policy.spec.override_.as_ref(), now);
+        let interval = state::interval(validated.settings.interval_secs);
+        let mut longest = interval;
         match observe::observe(ctx, policy, validated, known, now).await {
-            Ok(observed) => self.scale(validated, observed, known).await,
-            Err(blind) => self.hold(validated, &will, &blind, known).await,
+            Ok(observed) => {
+                known.sight.succeeded();
+                self.scale(validated, observed, known).await;
+            }
+            Err(blind) => {
+                self.hold(validated, &will, &blind, known).await;
+                let again = known.sight.failed(blind.class, now, interval);
+                // Looking ever later is no lateness.
+                known.due = known.due.map(|due| due.max(again));
+                longest = longest.max(again.duration_since(now));
+            }
         }
-        self.again(known)
+        self.again(known, longest)
     }
 
     /// The target cannot be seen: nothing is decided, and status says why.
@@ -136,7 +154,7 @@ impl Tick<'_> {
             let by = news::written_by(&live, will);
             let insists = ignores_conflicts(live.annotations());
             let decision = decide::decide(policy, validated, &model, will, &seen, known); // pure
-            let conflict = Conflict::of(&seen.rivals);
+            let conflict = Conflict::of(&seen.rivals, &(&validated.target).into());
             let history_secs = decide::history_secs(known, seen.observation.time_secs);
             let facts = Facts {
                 settings: &validated.settings,
@@ -156,12 +174,12 @@ impl Tick<'_> {
                 resource: &resource,
                 name: &validated.target.name,
             };
-            let applied = self.apply(at, &planned, &before, known).await; // writes
+            let applied = self.apply(at, &planned, &before, (validated, known)).await; // writes
             if let (Some(Applied::Moved { now: count }), true) = (&applied, attempt < MAX_DECISIONS) {
                 seen.scale.replicas = *count;
                 seen.observation.replicas = *count;
                 seen.observation.time_secs = (ctx.clock)().as_millisecond() as f64 / 1000.0;
-                known.rewrites.see(self.now, *count, None);
+                known.rewrites.see(self.now, *count, None, validated.settings.time_factor);
                 continue;
             }
             let planned = self.settle(planned, &decision, applied.as_ref(), validated, &seen, known);
@@ -196,16 +214,21 @@ impl Tick<'_> {
         at: At<'_>,
         planned: &Planned,
         before: &RLReplicaPolicyStatus,
-        known: &mut Known,
+        (validated, known): (&Validated, &mut Known),
     ) -> Option<Applied> {
         let Plan::Scale { from, to } = planned.plan else { return None };
+        if let Some(why) = known.still_refused(to, self.now) {
+            return Some(Applied::Failed { class: Class::Invalid, why });
+        }
+        let interval = state::interval(validated.settings.interval_secs);
         let decided_secs = self.now.as_millisecond() as f64 / 1000.0;
         if to < from {
             let mut after = known.brain.clone()?;
             after.record_scale(decided_secs, from, to);
             let mut first = planned.status.clone();
-            first.memory = Some(memory::to_status(&after.memory()));
-            if !report::status(self.ctx, &self.about, known, before, &first, self.now, Urgency::Now).await {
+            first.memory = Some(known.memory_status(&after.memory()));
+            let when = (self.now, interval);
+            if !report::status(self.ctx, &self.about, known, before, &first, when, Urgency::Now).await {
                 let why = "the memory could not be written to status first".to_owned();
                 return Some(Applied::Failed { class: Class::Transient, why });
             }
@@ -213,14 +236,18 @@ impl Tick<'_> {
         let applied = apply::scale(at, from, to).await;
         match &applied {
             Applied::Scaled => {
-                known.rewrites.wrote(to);
+                known.refusal = None;
+                known.rewrites.wrote(self.now, to);
                 if let Some(brain) = &mut known.brain {
                     brain.record_scale(decided_secs, from, to);
                 }
             }
             Applied::Moved { .. } => {}
             Applied::Gone => report::count_error(self.ctx, "apply", "invalid"),
-            Applied::Failed { class, .. } => report::count_error(self.ctx, "apply", class.as_str()),
+            Applied::Failed { class, why } => {
+                report::count_error(self.ctx, "apply", class.as_str());
+                known.refused(to, *class, why, self.now, interval);
+            }
         }
         Some(applied)
     }
@@ -240,6 +267,11 @@ impl Tick<'_> {
             Some(applied) => plan::settled(planned, applied, policy.metadata.generation, now),
             None => planned,
         };
+        if let Some(decided) = &mut planned.status.decision {
+            decided.action = Some(planned.plan.action().to_owned());
+            known.recent.add(decided, decision.held_by().map(|reason| reason.code()));
+        }
+        planned.status.decisions = known.recent.status();
         let stored = policy.status.as_ref().and_then(|status| status.savings.as_ref());
         let mut savings = known.savings.take().unwrap_or_else(|| savings::Savings::resume(stored, now));
         let price = seen.report.signals.price.usable().or(validated.settings.price_per_replica_hour);
@@ -247,7 +279,7 @@ impl Tick<'_> {
         planned.status.savings = Some(savings.status(validated.currency.as_ref()));
         known.savings = Some(savings);
         let remembered = known.brain.as_ref().map(Brain::memory);
-        planned.status.memory = remembered.as_ref().map(memory::to_status);
+        planned.status.memory = remembered.as_ref().map(|memory| known.memory_status(memory));
         known.memory = remembered;
         planned
     }
@@ -288,7 +320,7 @@ impl Tick<'_> {
     }
 
     /// News have names of their own and may be repeated; what changed in status is told once status stands, so that a
-    /// restart in between repeats nothing.
+    /// restart in between repeats nothing. True when there is nothing left to write or to tell.
     async fn report(
         &self,
         known: &mut Known,
@@ -296,13 +328,18 @@ impl Tick<'_> {
         status: &RLReplicaPolicyStatus,
         news: Vec<Telling>,
         mode: Mode,
-    ) {
+    ) -> bool {
         let Self { ctx, about, now, .. } = self;
-        report::tell(ctx, about, &news, *now).await;
+        known.untold.add(news, *now);
+        report::tell(ctx, about, &mut known.untold).await;
         let tellings = plan::tellings(before, status, mode);
-        if report::status(ctx, about, known, before, status, *now, Urgency::WhenDue).await {
-            report::tell(ctx, about, &tellings, *now).await;
+        let when = (*now, SignedDuration::try_from(REPORT_AGAIN).unwrap_or_default());
+        let stands = report::status(ctx, about, known, before, status, when, Urgency::WhenDue).await;
+        if stands {
+            known.untold.add(tellings, *now);
+            report::tell(ctx, about, &mut known.untold).await;
         }
+        stands && known.untold.is_empty()
     }
 
     fn frame<'b>(&self, before: &'b RLReplicaPolicyStatus, by: Option<&'b str>, model: String) -> Frame<'b> {
@@ -310,11 +347,16 @@ impl Tick<'_> {
     }
 
     /// At the next decision's time, however long this one took.
-    fn again(&self, known: &Known) -> Action {
+    fn again(&self, known: &Known, longest: SignedDuration) -> Action {
         let due = known.due.unwrap_or(self.now);
-        let pause = Duration::try_from(due.duration_since((self.ctx.clock)())).unwrap_or_default();
-        Action::requeue(pause.saturating_sub(DEBOUNCE))
+        Action::requeue(pause(due, (self.ctx.clock)(), longest))
     }
+}
+
+/// Until the next decision. Bounded: a clock that was set back must not stop the decisions.
+fn pause(due: Timestamp, now: Timestamp, longest: SignedDuration) -> Duration {
+    let pause = due.duration_since(now).min(longest);
+    Duration::try_from(pause).unwrap_or_default().saturating_sub(DEBOUNCE)
 }
 
 #[cfg(test)]
@@ -324,3 +366,7 @@ mod tests;
 #[cfg(test)]
 #[path = "replica/seeing_tests.rs"]
 mod seeing_tests;
+
+#[cfg(test)]
+#[path = "replica/owner_tests.rs"]
+mod owner_tests;

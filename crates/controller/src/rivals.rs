@@ -2,7 +2,6 @@
 //!
 //! Watched over the whole cluster (or the watched namespace), and of each only who it is and what it targets is kept.
 
-use std::collections::HashMap;
 use std::sync::RwLock;
 use std::time::Duration;
 
@@ -13,7 +12,9 @@ use kube::runtime::watcher::{self, Event};
 use kube::{Client, ResourceExt};
 use serde_json::Value;
 
+use crate::by_target::{ByTarget, TargetKey};
 use crate::replica::target::TargetRef;
+use crate::retry::{Quiet, WatchBackoff};
 
 /// Most rivals remembered of one kind; a cluster with more has other worries, and conflicts then err towards none.
 const MAX_RIVALS: usize = 100_000;
@@ -73,8 +74,8 @@ struct Key {
 #[derive(Debug, Default)]
 struct OfKind {
     /// `None` until listed once.
-    known: Option<HashMap<Key, TargetRef>>,
-    listing: HashMap<Key, TargetRef>,
+    known: Option<ByTarget<Key, ()>>,
+    listing: ByTarget<Key, ()>,
 }
 
 /// All that are known.
@@ -83,23 +84,19 @@ pub struct Rivals {
     hpas: RwLock<OfKind>,
     scaled_objects: RwLock<OfKind>,
     vpas: RwLock<OfKind>,
+    quiet: Quiet,
 }
 
 impl Rivals {
     /// Whoever else scales the target, HPAs first. `None` while it is not known yet: then nothing may be written.
     #[must_use]
     pub fn of(&self, namespace: &str, target: &TargetRef) -> Option<Vec<Rival>> {
+        let target = TargetKey::new(namespace, target);
         let mut rivals = Vec::new();
         for kind in RivalKind::ALL {
             let of_kind = self.of_kind(kind).read().expect("no panic while locked");
-            let known = of_kind.known.as_ref()?;
-            for (key, other) in known {
-                let same =
-                    other.group() == target.group() && other.kind == target.kind && other.name == target.name;
-                if key.namespace == namespace && same {
-                    rivals.push(Rival { kind, name: key.name.clone() });
-                }
-            }
+            let claims = of_kind.known.as_ref()?.of(&target);
+            rivals.extend(claims.map(|(key, ())| Rival { kind, name: key.name.clone() }));
         }
         rivals.sort_by(|one, other| (one.kind.as_str(), &one.name).cmp(&(other.kind.as_str(), &other.name)));
         Some(rivals)
@@ -112,7 +109,8 @@ impl Rivals {
                 Some(namespace) => Api::namespaced_with(client.clone(), namespace, &kind.resource()),
                 None => Api::all_with(client.clone(), &kind.resource()),
             };
-            let events = watcher::watcher(api, watcher::Config::default().any_semantic()).default_backoff();
+            let events = watcher::watcher(api, watcher::Config::default().any_semantic())
+                .backoff(WatchBackoff::default());
             self.follow(kind, events)
         };
         futures::join!(follow(RivalKind::Hpa), follow(RivalKind::ScaledObject), follow(RivalKind::Vpa));
@@ -129,11 +127,12 @@ impl Rivals {
                 Ok(event) => self.apply(kind, event),
                 Err(error) if is_absent(&error) => {
                     self.set_absent(kind);
-                    // The watcher's own backoff starts anew with each attempt's first event.
                     tokio::time::sleep(ABSENT_PAUSE).await;
                 }
                 Err(error) => {
-                    tracing::warn!(kind = kind.as_str(), %error, "other autoscalers cannot be watched")
+                    if let Some(unsaid) = self.quiet.may_say(kind.as_str()) {
+                        tracing::warn!(kind = kind.as_str(), %error, unsaid, "other autoscalers cannot be watched");
+                    }
                 }
             }
         }
@@ -149,7 +148,7 @@ impl Rivals {
 
     fn set_absent(&self, kind: RivalKind) {
         let mut of_kind = self.of_kind(kind).write().expect("no panic while locked");
-        *of_kind = OfKind { known: Some(HashMap::new()), listing: HashMap::new() };
+        *of_kind = OfKind { known: Some(ByTarget::default()), listing: ByTarget::default() };
     }
 
     /// One step of a watch.
@@ -159,22 +158,26 @@ impl Rivals {
             namespace: object.namespace().unwrap_or_default(),
             name: object.name_any(),
         };
+        let target_of = |object: &DynamicObject| {
+            let target = target(kind, &object.data)?;
+            Some(TargetKey::new(&object.namespace().unwrap_or_default(), &target))
+        };
         match event {
-            Event::Init => of_kind.listing.clear(),
+            Event::Init => of_kind.listing = ByTarget::default(),
             Event::InitApply(object) => {
-                if let Some(target) = target(kind, &object.data)
+                if let Some(target) = target_of(&object)
                     && of_kind.listing.len() < MAX_RIVALS
                 {
-                    of_kind.listing.insert(key(&object), target);
+                    of_kind.listing.insert(key(&object), target, ());
                 }
             }
             Event::InitDone => of_kind.known = Some(std::mem::take(&mut of_kind.listing)),
             Event::Apply(object) => {
                 let known = of_kind.known.get_or_insert_default();
-                match target(kind, &object.data) {
-                    Some(target) if known.len() < MAX_RIVALS => known.insert(key(&object), target),
+                match target_of(&object) {
+                    Some(target) if known.len() < MAX_RIVALS => known.insert(key(&object), target, ()),
                     _ => known.remove(&key(&object)),
-                };
+                }
             }
             Event::Delete(object) => {
                 if let Some(known) = &mut of_kind.known {

@@ -3,6 +3,7 @@
 //! A policy's tick is started by a change of its spec or annotations and by its own timer, never twice at the same
 //! time. A panic inside one holds that policy alone.
 
+use std::collections::HashSet;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,6 +23,7 @@ use rlscaler_api::conditions::EventReason;
 use rlscaler_api::{Limits, RLReplicaPolicy};
 use rlscaler_signals::ReadSignals;
 
+use crate::claims::Claims;
 use crate::context::{Clock, Context, Health, States};
 use crate::lease::Elector;
 use crate::metrics::Metrics;
@@ -29,7 +31,9 @@ use crate::models::Models;
 use crate::quotas::Quotas;
 use crate::replica::target::Kinds;
 use crate::replica::telling::{About, Severity, Telling};
-use crate::replica::{DEBOUNCE, report, tick};
+use crate::replica::untold::Untold;
+use crate::replica::{DEBOUNCE, REPORT_AGAIN, report, tick};
+use crate::retry::{Quiet, WatchBackoff};
 use crate::rivals::Rivals;
 
 /// Ticks at the same time. One waits for other machines nearly all the time.
@@ -43,6 +47,9 @@ pub const LEASE_NAME: &str = "rlscaler";
 
 /// A policy as watched: one that cannot be read must not stop the others.
 pub type Guarded = DeserializeGuard<RLReplicaPolicy>;
+
+/// A tick under way.
+pub(crate) type Ticking = BoxFuture<'static, Result<Action, std::convert::Infallible>>;
 
 /// Resolves when the operator is to stop.
 pub type Stop = Shared<BoxFuture<'static, ()>>;
@@ -136,11 +143,13 @@ async fn work(parts: Parts, options: Options, stop: Stop) {
         metrics,
         rivals: Arc::new(Rivals::default()),
         quotas: Arc::new(Quotas::default()),
+        claims: Claims::default(),
+        quiet: Quiet::default(),
         kinds: Kinds::default(),
         clock,
         limits,
         instance: identity,
-        policies: reader.clone(),
+        policies: reader,
         states: States::default(),
     });
     let (rivals, quotas) = (ctx.rivals.clone(), ctx.quotas.clone());
@@ -155,23 +164,9 @@ async fn work(parts: Parts, options: Options, stop: Stop) {
         Some(namespace) => Api::namespaced(client, namespace),
         None => Api::all(client),
     };
-    let events = watcher::watcher(api, watcher::Config::default()).default_backoff();
-    let queue = changes(events.reflect(writer), ctx.clone(), health).take_until(stop.clone());
-    let config = controller::Config::default().concurrency(CONCURRENT_TICKS).debounce(DEBOUNCE);
-    let ticks = applier(
-        |policy, ctx| guarded_tick(policy, ctx).boxed(),
-        |_, never: &std::convert::Infallible, _| match *never {},
-        ctx,
-        reader,
-        queue,
-        config,
-    );
-    let ticks = ticks.for_each(|outcome| {
-        if let Err(error) = outcome {
-            tracing::debug!(%error, "a tick did not run");
-        }
-        std::future::ready(())
-    });
+    let events = watcher::watcher(api, watcher::Config::default()).backoff(WatchBackoff::default());
+    let events = events.reflect(writer);
+    let ticks = drive(ctx, events, health, stop.clone(), |policy, ctx| guarded_tick(policy, ctx).boxed());
     let stopped = async {
         stop.await;
         tokio::time::sleep(SHUTDOWN_WAIT).await;
@@ -183,6 +178,30 @@ async fn work(parts: Parts, options: Options, stop: Stop) {
     watching.abort();
 }
 
+/// Starts a policy's tick when it changes and when its timer runs out, until `stop` resolves and what is under way is
+/// finished. `events` have been reflected into the store of `ctx`.
+pub(crate) async fn drive(
+    ctx: Arc<Context>,
+    events: impl Stream<Item = watcher::Result<Event<Guarded>>> + Send + 'static,
+    health: Arc<Health>,
+    stop: Stop,
+    start: impl FnMut(Arc<Guarded>, Arc<Context>) -> Ticking,
+) {
+    let reader = ctx.policies.clone();
+    let queue = changes(events, ctx.clone(), health).take_until(stop);
+    let config = controller::Config::default().concurrency(CONCURRENT_TICKS).debounce(DEBOUNCE);
+    let ticks =
+        applier(start, |_, never: &std::convert::Infallible, _| match *never {}, ctx, reader, queue, config);
+    ticks
+        .for_each(|outcome| {
+            if let Err(error) = outcome {
+                tracing::debug!(%error, "a tick did not run");
+            }
+            std::future::ready(())
+        })
+        .await;
+}
+
 /// The policies to look at, as they change: by generation or by annotation, as an edit of an annotation does not
 /// change the generation. Deleted ones are forgotten on the way.
 fn changes(
@@ -192,12 +211,17 @@ fn changes(
 ) -> impl Stream<Item = watcher::Result<ObjectRef<Guarded>>> + Send {
     let watched = events.inspect(move |event| match event {
         Ok(Event::Delete(policy)) => forget(&ctx, policy),
+        Ok(Event::Apply(policy) | Event::InitApply(policy)) => claim(&ctx, policy),
         Ok(Event::InitDone) => {
             health.set_ready();
             forget_missing(&ctx);
         }
-        Ok(_) => {}
-        Err(error) => tracing::warn!(%error, "the policies cannot be watched; trying again"),
+        Ok(Event::Init) => {}
+        Err(error) => {
+            if let Some(unsaid) = ctx.quiet.may_say("policies") {
+                tracing::warn!(%error, unsaid, "the policies cannot be watched; trying again");
+            }
+        }
     });
     watched
         .applied_objects()
@@ -205,36 +229,56 @@ fn changes(
         .map_ok(|policy| ObjectRef::from_obj(&policy))
 }
 
+fn claim(ctx: &Context, policy: &Guarded) {
+    match (&policy.0, policy.meta().uid.as_deref()) {
+        (Ok(readable), _) => ctx.claims.apply(readable),
+        (Err(_), Some(uid)) => ctx.claims.forget(uid),
+        (Err(_), None) => {}
+    }
+}
+
 fn forget(ctx: &Context, policy: &Guarded) {
-    if let Some(key) = policy.meta().uid.as_deref().and_then(|uid| ctx.states.forget(uid)) {
+    let Some(uid) = policy.meta().uid.as_deref() else { return };
+    ctx.claims.forget(uid);
+    if let Some(key) = ctx.states.forget(uid) {
         ctx.metrics.forget(&key);
     }
 }
 
 /// Policies that were deleted while nobody watched.
 fn forget_missing(ctx: &Context) {
-    let living: Vec<String> =
+    let living: HashSet<String> =
         ctx.policies.state().iter().filter_map(|policy| policy.meta().uid.clone()).collect();
-    for key in ctx.states.retain(|uid| living.iter().any(|living| living == uid)) {
+    ctx.claims.retain(&living);
+    for key in ctx.states.retain(|uid| living.contains(uid)) {
         ctx.metrics.forget(&key);
     }
 }
 
 /// A tick inside its boundary: a policy that cannot be read is told so, a panic holds that policy alone.
-async fn guarded_tick(policy: Arc<Guarded>, ctx: Arc<Context>) -> Result<Action, std::convert::Infallible> {
+pub(crate) async fn guarded_tick(
+    policy: Arc<Guarded>,
+    ctx: Arc<Context>,
+) -> Result<Action, std::convert::Infallible> {
     let readable = match &policy.0 {
         Ok(readable) => readable,
         Err(fault) => {
             let why = format!("the policy cannot be read: {}", fault.error);
-            tell_about(&policy, &ctx, EventReason::InvalidPolicy.as_str(), why).await;
-            return Ok(Action::await_change());
+            let told = tell_about(&policy, &ctx, EventReason::InvalidPolicy.as_str(), why).await;
+            return Ok(if told { Action::await_change() } else { Action::requeue(REPORT_AGAIN) });
         }
     };
     if readable.meta().deletion_timestamp.is_some() {
         return Ok(Action::await_change());
     }
     match AssertUnwindSafe(tick(readable, &ctx)).catch_unwind().await {
-        Ok(action) => Ok(action),
+        Ok(action) => {
+            // Deleted between the timer and the tick, which then began anew what had been forgotten.
+            if ctx.policies.get(&ObjectRef::from_obj(policy.as_ref())).is_none() {
+                forget(&ctx, &policy);
+            }
+            Ok(action)
+        }
         Err(panic) => {
             ctx.metrics.panics.inc();
             report::count_error(&ctx, "tick", "bug");
@@ -245,7 +289,8 @@ async fn guarded_tick(policy: Arc<Guarded>, ctx: Arc<Context>) -> Result<Action,
             if let Some(uid) = policy.meta().uid.as_deref() {
                 ctx.states.forget(uid);
             }
-            tell_about(&policy, &ctx, "InternalError", why).await;
+            // Counted and logged in any case.
+            let _told = tell_about(&policy, &ctx, "InternalError", why).await;
             Ok(Action::requeue(PAUSE_AFTER_PANIC))
         }
     }
@@ -257,15 +302,25 @@ fn told(panic: &(dyn std::any::Any + Send)) -> &str {
     text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("no message")
 }
 
-async fn tell_about(policy: &Guarded, ctx: &Context, reason: &'static str, note: String) {
+/// One event; false when the API server did not take it now.
+async fn tell_about(policy: &Guarded, ctx: &Context, reason: &'static str, note: String) -> bool {
     let meta = policy.meta();
-    let (Some(namespace), Some(name), Some(uid)) = (&meta.namespace, &meta.name, &meta.uid) else { return };
+    let (Some(namespace), Some(name), Some(uid)) = (&meta.namespace, &meta.name, &meta.uid) else {
+        return true;
+    };
     let about = About { namespace: namespace.clone(), name: name.clone(), uid: uid.clone(), target: None };
     let identity = format!("{}-{note}", meta.generation.unwrap_or_default());
     let telling = Telling { severity: Severity::Warning, reason, action: "Hold".to_owned(), note, identity };
-    report::tell(ctx, &about, &[telling], (ctx.clock)()).await;
+    let mut untold = Untold::default();
+    untold.add(vec![telling], (ctx.clock)());
+    report::tell(ctx, &about, &mut untold).await;
+    untold.is_empty()
 }
 
 #[cfg(test)]
 #[path = "run_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "crowd_tests.rs"]
+mod crowd_tests;

@@ -194,16 +194,39 @@ impl Decision {
         self.parts.reasons.as_slice()
     }
 
-    /// Why not more: what kept the number from being larger, else the terms that made it.
+    /// Why not more: the guardrail that had the last word against a larger number, else the term that made it.
     #[must_use]
-    pub fn why_not_more(&self) -> Vec<Reason> {
-        self.speaking(Role::HeldDown)
+    pub fn why_not_more(&self) -> Reason {
+        self.binding(Role::HeldDown)
     }
 
-    /// Why not fewer: what kept the number from being smaller, else the terms that made it.
+    /// Why not fewer: the guardrail that had the last word against a smaller number, else the term that made it.
     #[must_use]
-    pub fn why_not_fewer(&self) -> Vec<Reason> {
-        self.speaking(Role::HeldUp)
+    pub fn why_not_fewer(&self) -> Reason {
+        self.binding(Role::HeldUp)
+    }
+
+    /// The guardrail that had the last word in either direction; `None` when none spoke.
+    #[must_use]
+    pub fn held_by(&self) -> Option<Reason> {
+        let held = |role| matches!(role, Role::HeldDown | Role::HeldUp | Role::Fixed);
+        self.reasons().iter().rev().copied().find(|reason| held(reason.role()))
+    }
+
+    /// The measured signal nearest to (or farthest beyond) what the replicas seen can carry: load over the work of that
+    /// many busy pods, latency over its target. `None` when nothing was read.
+    #[must_use]
+    pub fn strongest_signal(&self) -> Option<Reason> {
+        let pressure = |reason: &Reason| match *reason {
+            Reason::Load { busy_pods, .. } => Some(busy_pods / f64::from(self.parts.from.max(1))),
+            Reason::Latency { secs, target_secs } => Some(secs / target_secs),
+            _ => None,
+        };
+        let measured = self.reasons().iter().filter_map(|reason| Some((pressure(reason)?, *reason)));
+        // While nobody knows what a pod can serve, the load has no measure but what latency does.
+        let stronger = |one: (f64, Reason), other: (f64, Reason)| if one.0 < other.0 { other } else { one };
+        let all: Option<(f64, Reason)> = measured.reduce(stronger);
+        all.map(|(_, reason)| reason)
     }
 
     /// What limited the number, if anything did: the condition `ScalingLimited`.
@@ -243,11 +266,12 @@ impl Decision {
         fixed.or(term).or(reasons.first()).copied().unwrap_or(Reason::DesiredWithinRange)
     }
 
-    fn speaking(&self, role: Role) -> Vec<Reason> {
-        let with = |wanted: &[Role]| -> Vec<Reason> {
-            self.reasons().iter().copied().filter(|reason| wanted.contains(&reason.role())).collect()
+    /// Each guardrail speaks only when it limits further than those before it, so the last one binds.
+    fn binding(&self, held: Role) -> Reason {
+        let last = |wanted: &dyn Fn(Role) -> bool| {
+            self.reasons().iter().rev().copied().find(|reason| wanted(reason.role()))
         };
-        let guardrails = with(&[role, Role::Fixed]);
-        if guardrails.is_empty() { with(&[Role::Term]) } else { guardrails }
+        let guardrail = last(&|role| role == held || role == Role::Fixed);
+        guardrail.or_else(|| last(&|role| role == Role::Term)).unwrap_or_else(|| self.main_reason())
     }
 }

@@ -321,7 +321,7 @@ fn up(scene: &Scene<'_>, draft: &mut Draft, target: u32) -> u32 {
     }
     let tolerance = scene.settings.behavior.up.tolerance.unwrap_or(0.0);
     if f64::from(target - standing) <= tolerance * f64::from(standing) {
-        draft.reasons.push(Reason::Deadband { wanted: target });
+        draft.reasons.push(Reason::Tolerated { wanted: target });
         return standing;
     }
     target

@@ -181,6 +181,11 @@ pub enum Reason {
         /// What was wanted.
         wanted: u32,
     },
+    /// An increase within `behavior.scaleUp.tolerance`.
+    Tolerated {
+        /// What was wanted.
+        wanted: u32,
+    },
     /// A signal cannot be acted on, so nothing scales down.
     SignalLost {
         /// Which.
@@ -314,6 +319,7 @@ impl Reason {
             Reason::TooManyReplicas { .. } => ("TooManyReplicas", Role::HeldDown),
             Reason::TooFewReplicas { .. } => ("TooFewReplicas", Role::HeldUp),
             Reason::Deadband { .. } => ("Deadband", Role::HeldUp),
+            Reason::Tolerated { .. } => ("Tolerated", Role::HeldDown),
             Reason::SignalLost { .. } => ("SignalLost", Role::HeldUp),
             Reason::NoLoadSignal => ("NoLoadSignal", Role::Fixed),
             Reason::SuddenZero => ("SuddenZero", Role::HeldUp),
@@ -388,6 +394,9 @@ impl fmt::Display for Reason {
             Reason::TooManyReplicas { wanted, max } => write!(f, "{wanted} wanted, maxReplicas is {max}"),
             Reason::TooFewReplicas { wanted, min } => write!(f, "{wanted} wanted, minReplicas is {min}"),
             Reason::Deadband { wanted } => write!(f, "a decrease to {wanted} is too small to be worth a change"),
+            Reason::Tolerated { wanted } => {
+                write!(f, "an increase to {wanted} is within scaleUp's tolerance")
+            }
             Reason::SignalLost { signal } => {
                 write!(f, "{} cannot be read: no scale-down without it", signal.as_str())
             }

@@ -52,7 +52,7 @@ fn a_full_memory_fits() {
 #[test]
 fn a_memory_that_cannot_be_trusted_is_refused() {
     let good = to_status(&full());
-    let state = |state: &str| MemoryStatus { version: VERSION, state: state.to_owned() };
+    let state = |state: &str| MemoryStatus { version: VERSION, state: state.to_owned(), rewrites: None };
     for (status, what) in [
         (MemoryStatus { version: 2, ..good.clone() }, "version"),
         (state(&" ".repeat(MAX_MEMORY_BYTES + 1)), "bytes"),
@@ -69,7 +69,8 @@ fn a_memory_that_cannot_be_trusted_is_refused() {
 #[test]
 fn a_memory_of_another_release_keeps_what_both_know() {
     let text = r#"{"started": 5.0, "invented": [1], "hpa": {"ups": [[1.5, 2]], "sideways": 3}}"#;
-    let memory = from_status(&MemoryStatus { version: VERSION, state: text.to_owned() }).expect("readable");
+    let memory = from_status(&MemoryStatus { version: VERSION, state: text.to_owned(), rewrites: None })
+        .expect("readable");
     assert_eq!(memory.started_secs, 5.0);
     assert_eq!(memory.hpa.ups, [ScaleEvent { time_secs: 1.5, change: 2 }]);
 }

@@ -295,9 +295,8 @@ fn model(facts: &Facts<'_>) -> Finding {
     }
     let wanted_secs = facts.settings.scaled(WANTED_HISTORY_SECS);
     if facts.history_secs < wanted_secs {
-        let hours = |secs: f64| secs / 3600.0;
         let message = format!(
-            "{name}: have {:.1} h of this service's history, need {:.1} h for what repeats by the day; acting without it",
+            "{name}: have {} need {} of this service's history for what repeats by the day; acting without it",
             hours(facts.history_secs),
             hours(wanted_secs)
         );
@@ -314,6 +313,15 @@ fn model(facts: &Facts<'_>) -> Finding {
     }
 }
 
+/// `2h`, `1.5h`, `40s`.
+fn hours(secs: f64) -> String {
+    if secs < 360.0 {
+        return format!("{secs:.0}s");
+    }
+    let text = format!("{:.1}", secs / 3600.0);
+    format!("{}h", text.strip_suffix(".0").unwrap_or(&text))
+}
+
 fn conflict(facts: &Facts<'_>) -> Finding {
     let kind = Kind::ReplicasConflict;
     let why = match facts.conflict {
@@ -324,7 +332,7 @@ fn conflict(facts: &Facts<'_>) -> Finding {
         Conflict::Autoscaler(RivalKind::ScaledObject, _) => Why::ScaledObject,
         Conflict::Autoscaler(..) => Why::HorizontalPodAutoscaler,
         Conflict::OlderPolicy(_) => Why::OlderPolicy,
-        Conflict::Writers(_) => Why::OtherWriter,
+        Conflict::Writers(..) => Why::OtherWriter,
     };
     if facts.insists {
         let message =

@@ -12,7 +12,6 @@ use rlscaler_signals::SignalRequest;
 use rlscaler_signals::request::Tick;
 
 use super::apply::FIELD_MANAGER;
-use super::conflicts::older_policy;
 use super::pods::{Counted, count, unknown_replica_sets};
 use super::seen::{Blind, Others, Seen};
 use super::state::Known;
@@ -66,9 +65,10 @@ pub async fn observe(
     let asked = parent(ctx, &namespace, &target, &resource, &scale, &pods, known);
     let (report, asked) = futures::join!(ctx.signals.read(&request, tick), asked);
     let parent = asked.unwrap_or_default();
-    known.rewrites.see(now, scale.replicas, Some(parent.writers).filter(|writers| !writers.is_empty()));
+    let writers = Some(parent.writers).filter(|writers| !writers.is_empty());
+    known.rewrites.see(now, scale.replicas, writers, validated.settings.time_factor);
 
-    let others = others(ctx, policy, &namespace, &target, known);
+    let others = others(ctx, policy, &namespace, &target, (known, now));
     let headroom = ctx.quotas.headroom(&namespace, pods.newest.as_ref());
     let room = headroom.as_ref().map(|headroom| pods.total().saturating_add(headroom.pods));
     let is_refused = parent.refused.is_some();
@@ -154,15 +154,14 @@ fn others(
     policy: &RLReplicaPolicy,
     namespace: &str,
     target: &TargetRef,
-    known: &Known,
+    (known, now): (&Known, Timestamp),
 ) -> Others {
     let autoscalers = ctx.rivals.of(namespace, target);
-    let all = ctx.policies.state();
     Others {
         known: autoscalers.is_some(),
         autoscalers: autoscalers.unwrap_or_default(),
-        older_policy: older_policy(policy, all.iter().filter_map(|other| other.0.as_ref().ok())),
-        rewriters: known.rewrites.quarrel(),
+        older_policy: ctx.claims.older(policy),
+        quarrel: known.rewrites.quarrel(now),
     }
 }
 

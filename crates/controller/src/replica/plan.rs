@@ -4,7 +4,7 @@
 //! events to be. Step 4 carries the plan out, [`settled`] adds what became of it.
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use rlscaler_api::RLReplicaPolicyStatus;
 use rlscaler_api::conditions::{ConditionReason as Why, ConditionType as Kind, EventReason};
 use rlscaler_api::status::OverrideStatus;
@@ -16,7 +16,7 @@ use super::apply::Applied;
 use super::conditions::{Facts, Holds, able, finding, findings, merged, paused};
 use super::conflicts::Conflict;
 use super::seen::Blind;
-use super::status;
+use super::status::{self, telling_message};
 use super::telling::{Severity, Telling};
 use crate::call::Class;
 
@@ -92,6 +92,7 @@ pub fn plan(frame: &Frame<'_>, facts: &Facts<'_>) -> Planned {
         ready_replicas: Some(status::wire(facts.seen.pods.pods.ready)),
         last_scale_time: before.last_scale_time.clone(),
         decision: Some(status::decision(decision, *now)),
+        decisions: before.decisions.clone(),
         signals: status::signals(&facts.seen.report.details),
         budget: Some(status::budget(decision)),
         savings: before.savings.clone(),
@@ -159,7 +160,12 @@ pub fn rescaled(decision: &Decision, now: Timestamp) -> Telling {
         severity: Severity::Normal,
         reason: EventReason::SuccessfulRescale.as_str(),
         action: format!("ScaleFrom{from}To{to}"),
-        note: format!("New size: {to}; reason: {}; {}", decision.main_reason(), summary(decision)),
+        note: format!(
+            "New size: {to}; reason: {}; strongest signal: {}; {}",
+            decision.main_reason(),
+            decision.strongest_signal().map_or("none was read".to_owned(), |signal| signal.to_string()),
+            summary(decision)
+        ),
         identity: now.as_millisecond().to_string(),
     }
 }
@@ -174,8 +180,8 @@ fn summary(decision: &Decision) -> String {
         decision.proposed()
     )];
     parts.extend(decision.hpa_would_be().map(|hpa| format!("an HPA would be at {hpa}")));
-    let main = decision.main_reason();
-    let others = decision.reasons().iter().filter(|reason| **reason != main);
+    let told = [Some(decision.main_reason()), decision.strongest_signal()];
+    let others = decision.reasons().iter().filter(|reason| !told.contains(&Some(**reason)));
     let seen = others.clone().filter(|reason| reason.role() == Role::Seen).map(ToString::to_string);
     let spoke = others
         .filter(|reason| matches!(reason.role(), Role::HeldDown | Role::HeldUp | Role::Fixed))
@@ -238,7 +244,12 @@ pub fn tellings(before: &RLReplicaPolicyStatus, after: &RLReplicaPolicyStatus, m
     let mut tellings = Vec::new();
     for condition in &after.conditions {
         let old = before.conditions.iter().find(|old| old.type_ == condition.type_);
-        if old.is_some_and(|old| old.status == condition.status && old.reason == condition.reason) {
+        let same = |old: &Condition| {
+            old.status == condition.status
+                && old.reason == condition.reason
+                && telling_message(old) == telling_message(condition)
+        };
+        if old.is_some_and(same) {
             continue;
         }
         let was = old.map(|old| old.reason.as_str());
@@ -253,9 +264,10 @@ pub fn tellings(before: &RLReplicaPolicyStatus, after: &RLReplicaPolicyStatus, m
             action: format!("{}Became{}", condition.type_, condition.status),
             note: condition.message.clone(),
             identity: format!(
-                "{generation}-{}-{}",
+                "{generation}-{}-{}{}",
                 condition.reason,
-                condition.last_transition_time.0.as_second()
+                condition.last_transition_time.0.as_second(),
+                telling_message(condition).unwrap_or_default()
             ),
         });
     }
@@ -299,6 +311,10 @@ fn override_telling(
     status: &RLReplicaPolicyStatus,
 ) -> Option<Telling> {
     let paused = status.conditions.iter().find(|condition| condition.type_ == Kind::Paused.as_str())?;
+    if paused.reason == Why::OverrideInvalid.as_str() {
+        // Told by its condition.
+        return None;
+    }
     let told = |severity, reason: EventReason, note: String, identity: String| Telling {
         severity,
         reason: reason.as_str(),

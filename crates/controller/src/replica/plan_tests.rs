@@ -11,9 +11,10 @@ use rlscaler_core::{Brain, PlannerOnly};
 
 use super::*;
 use crate::models::{Chosen, LoadedModel};
+use crate::replica::rewrites::Quarrel;
 use crate::replica::seen::{Others, Seen};
 use crate::replica::status::{Write, must_write};
-use crate::replica::target::Scale;
+use crate::replica::target::{Scale, TargetRef};
 use crate::rivals::{Rival, RivalKind};
 
 fn now() -> Timestamp {
@@ -43,6 +44,10 @@ fn seen(others: Others) -> Seen {
     Seen { observation, scale, rivals: others, ..Seen::default() }
 }
 
+fn quarrel() -> Quarrel {
+    Quarrel { names: vec!["argocd".into()], until: now() }
+}
+
 fn known() -> Others {
     Others { known: true, ..Others::default() }
 }
@@ -55,7 +60,8 @@ fn check(change: impl FnOnce(&mut Case)) -> (Plan, Vec<String>, RLReplicaPolicyS
     let settings = settings(mode);
     let seen = seen(others);
     let decision = Brain::new(settings.clone()).decide(&PlannerOnly, will.will, &seen.observation);
-    let conflict = Conflict::of(&seen.rivals);
+    let target = TargetRef { api_version: "apps/v1".into(), kind: "Deployment".into(), name: "web".into() };
+    let conflict = Conflict::of(&seen.rivals, &target);
     let chosen = match &model {
         Ok(model) => Chosen::Loaded(model),
         Err(why) => Chosen::Unusable(why),
@@ -140,7 +146,7 @@ fn auto_yields_to_any_other_scaler_and_names_it() {
     assert_eq!(plan.action(), "advise_up");
     has(&conditions, "ReplicasConflict True/OlderPolicy");
 
-    let (plan, conditions, _) = check(|case| case.others.rewriters = vec!["argocd".into()]);
+    let (plan, conditions, _) = check(|case| case.others.quarrel = Some(quarrel()));
     assert_eq!(plan.action(), "advise_up");
     has(&conditions, "ReplicasConflict True/OtherWriter");
 

@@ -1,6 +1,6 @@
 //! Step 5: writes the telling: status, events, metrics, and one log line for each change.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::events::v1::Event;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use rlscaler_api::{RLReplicaPolicy, RLReplicaPolicyStatus};
@@ -10,7 +10,8 @@ use super::apply::FIELD_MANAGER;
 use super::state::Known;
 use super::status::{Write, must_write};
 use super::telling::{About, Telling, event};
-use crate::call::{call, class, code};
+use super::untold::{Untold, Waiting};
+use crate::call::{Class, call, class, code};
 use crate::context::Context;
 use crate::metrics::ErrorLabels;
 
@@ -33,12 +34,19 @@ pub async fn status(
     known: &mut Known,
     before: &RLReplicaPolicyStatus,
     status: &RLReplicaPolicyStatus,
-    now: Timestamp,
+    (now, interval): (Timestamp, SignedDuration),
     urgency: Urgency,
 ) -> bool {
-    let since_secs = known.written.as_ref().map_or(f64::MAX, |(_, at)| now.duration_since(*at).as_secs_f64());
-    if urgency == Urgency::WhenDue && must_write(before, status, since_secs) == Write::Later {
-        return true;
+    // A clock that was set back tells nothing about the time that passed.
+    let written = known.written.as_ref().filter(|(_, at)| *at <= now);
+    let since_secs = written.map_or(f64::MAX, |(_, at)| now.duration_since(*at).as_secs_f64());
+    if urgency == Urgency::WhenDue {
+        if must_write(before, status, since_secs) == Write::Later {
+            return true;
+        }
+        if !known.writing.is_due(now) {
+            return false;
+        }
     }
     let api: Api<RLReplicaPolicy> = Api::namespaced(ctx.client.clone(), &about.namespace);
     let patch = json!([
@@ -50,33 +58,50 @@ pub async fn status(
     match call(api.patch_status(&about.name, &params, &patch)).await {
         Ok(_) => {
             ctx.metrics.status_writes.inc();
+            known.writing.succeeded();
             known.written = Some((status.clone(), now));
             true
         }
         // Deleted, or deleted and created anew: there is nobody to tell.
         Err(error) if code(&error) == Some(404) => false,
         Err(error) => {
-            count_error(ctx, "report", class(&error).as_str());
-            tracing::warn!(policy = about.name, namespace = about.namespace, %error, "the status cannot be written");
+            let class = class(&error);
+            count_error(ctx, "report", class.as_str());
+            known.writing.failed(class, now, interval);
+            if let Some(unsaid) = ctx.quiet.may_say("status") {
+                let About { name: policy, namespace, .. } = about;
+                tracing::warn!(policy, namespace, %error, unsaid, "the status cannot be written");
+            }
             false
         }
     }
 }
 
-/// Creates the events. One that exists was told before a restart.
-pub async fn tell(ctx: &Context, about: &About, tellings: &[Telling], now: Timestamp) {
+/// Creates the events that wait, oldest first, until the API server does not answer; what is left is told at a later
+/// tick. One that exists was told before a restart; one that is refused would be refused again.
+pub async fn tell(ctx: &Context, about: &About, untold: &mut Untold) {
     let api: Api<Event> = Api::namespaced(ctx.client.clone(), &about.namespace);
-    for telling in tellings {
+    while let Some(Waiting { telling, at, .. }) = untold.first() {
         let Telling { reason, note, .. } = telling;
-        tracing::info!(namespace = about.namespace, policy = about.name, reason, note, "told");
-        let event = event(about, telling, &ctx.instance, now);
-        match call(api.create(&PostParams::default(), &event)).await {
-            Ok(_) => {}
-            Err(error) if code(&error) == Some(409) => {}
-            Err(error) => {
-                count_error(ctx, "report", class(&error).as_str());
-                tracing::warn!(policy = about.name, namespace = about.namespace, %error, "an event cannot be written");
-            }
+        let event = event(about, telling, &ctx.instance, *at);
+        let Err(error) = call(api.create(&PostParams::default(), &event)).await else {
+            tracing::info!(namespace = about.namespace, policy = about.name, reason, note, "told");
+            untold.done();
+            continue;
+        };
+        if code(&error) == Some(409) {
+            untold.done();
+            continue;
+        }
+        let class = class(&error);
+        count_error(ctx, "report", class.as_str());
+        if let Some(unsaid) = ctx.quiet.may_say("event") {
+            let About { name: policy, namespace, .. } = about;
+            tracing::warn!(policy, namespace, reason, note, %error, unsaid, "an event cannot be written");
+        }
+        match class {
+            Class::Invalid => untold.done(),
+            Class::Transient | Class::Bug => return untold.later(),
         }
     }
 }

@@ -4,6 +4,7 @@ use rlscaler_core::Observation;
 use rlscaler_signals::report::SignalReport;
 
 use super::pods::Counted;
+use super::rewrites::Quarrel;
 use super::target::Scale;
 use crate::call::Class;
 use crate::rivals::Rival;
@@ -36,8 +37,8 @@ pub struct Others {
     pub autoscalers: Vec<Rival>,
     /// Name of the oldest policy on the target that is older than this one.
     pub older_policy: Option<String>,
-    /// Field managers that keep rewriting the replicas.
-    pub rewriters: Vec<String>,
+    /// Field managers that keep rewriting the replicas, and until when they are left alone.
+    pub quarrel: Option<Quarrel>,
 }
 
 /// Why the target could not be observed. Replicas are left alone.

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
+use rlscaler_api::status::MemoryStatus;
 use rlscaler_api::{Fault, Limits, RLReplicaPolicy, RLReplicaPolicyStatus, Validated, memory, validate};
 use rlscaler_core::memory::Recommendation;
 use rlscaler_core::{Brain, Memory, Observation};
@@ -10,9 +11,13 @@ use rlscaler_signals::HistoryReport;
 use rlscaler_signals::report::SignalName;
 use tokio::task::JoinSet;
 
-use super::conflicts::Rewrites;
+use super::recent::Recent;
+use super::rewrites::Rewrites;
 use super::savings::Savings;
 use super::startup::Startups;
+use super::untold::Untold;
+use crate::call::Class;
+use crate::retry::Retry;
 
 /// Things told once and remembered as told; beyond this the oldest memory is worth a repeated event.
 const MAX_TOLD: usize = 64;
@@ -35,8 +40,20 @@ pub struct Known {
     pub startups: Startups,
     /// ReplicaSet UID to the UID of its controller.
     pub replica_sets: BTreeMap<String, String>,
-    /// Changes of the replicas by others.
+    /// Changes of the replicas by others; see [`Known::resume`].
     pub rewrites: Rewrites,
+    /// The last decisions, for people.
+    pub recent: Recent,
+    /// True once what status remembers was taken up.
+    pub resumed: bool,
+    /// Reading the target.
+    pub sight: Retry,
+    /// Writing the status.
+    pub writing: Retry,
+    /// The scaling that was refused last.
+    pub refusal: Option<Refusal>,
+    /// Events that could not be written yet.
+    pub untold: Untold,
     /// When the next decision is due.
     pub due: Option<Timestamp>,
     /// The status last written, and when.
@@ -49,6 +66,17 @@ pub struct Known {
     pub failures: BTreeMap<SignalName, u64>,
     /// Hints already told.
     pub told: BTreeSet<String>,
+}
+
+/// A scaling that was refused: asked for again only after a while, or when the number is another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// Replicas refused.
+    pub to: u32,
+    /// What the API server said.
+    pub why: String,
+    /// When it is asked again.
+    pub retry: Retry,
 }
 
 /// The one-time look at the past.
@@ -79,6 +107,39 @@ impl Known {
             Some((status, _)) => status.clone(),
             None => policy.status.clone().unwrap_or_default(),
         }
+    }
+
+    /// Takes up what status remembers beside the brain's memory, once.
+    pub fn resume(&mut self, policy: &RLReplicaPolicy) {
+        if !std::mem::replace(&mut self.resumed, true) {
+            self.recent =
+                policy.status.as_ref().map_or(Recent::default(), |status| Recent::resume(&status.decisions));
+            let memory = policy.status.as_ref().and_then(|status| status.memory.as_ref());
+            let stored = memory.and_then(|memory| memory.rewrites.as_ref());
+            self.rewrites = stored.map_or(Rewrites::default(), Rewrites::from_status);
+        }
+    }
+
+    /// What must survive a restart, for status.
+    #[must_use]
+    pub fn memory_status(&self, memory: &Memory) -> MemoryStatus {
+        MemoryStatus { rewrites: self.rewrites.to_status(), ..memory::to_status(memory) }
+    }
+
+    /// Why a scaling to this number is not asked for now: it was refused, and nothing changed since.
+    #[must_use]
+    pub fn still_refused(&self, to: u32, now: Timestamp) -> Option<String> {
+        let refusal =
+            self.refusal.as_ref().filter(|refusal| refusal.to == to && !refusal.retry.is_due(now))?;
+        Some(refusal.why.clone())
+    }
+
+    /// A scaling failed.
+    pub fn refused(&mut self, to: u32, class: Class, why: &str, now: Timestamp, interval: SignedDuration) {
+        let before = self.refusal.take().filter(|refusal| refusal.to == to);
+        let mut retry = before.map_or(Retry::default(), |refusal| refusal.retry);
+        retry.failed(class, now, interval);
+        self.refusal = Some(Refusal { to, why: why.to_owned(), retry });
     }
 
     /// The policy's settings, checked once per edit; a brain that is there keeps what it has learnt.
@@ -140,8 +201,7 @@ impl Known {
     /// Moves on to the next decision on a steady cadence; answers how late this one is. A tick before its time (an
     /// edited policy) is not late and moves nothing; ticks that were missed are left out.
     pub fn begin(&mut self, now: Timestamp, interval_secs: f64) -> Option<f64> {
-        let interval =
-            SignedDuration::try_from_secs_f64(interval_secs).unwrap_or(SignedDuration::from_secs(15));
+        let interval = interval(interval_secs);
         let Some(due) = self.due else {
             self.due = Some(now + interval);
             return None;
@@ -166,6 +226,12 @@ impl Known {
         }
         self.told.insert(what)
     }
+}
+
+/// Seconds as a duration.
+#[must_use]
+pub fn interval(secs: f64) -> SignedDuration {
+    SignedDuration::try_from_secs_f64(secs).unwrap_or(SignedDuration::from_secs(15))
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
 //! From what was seen and decided to the wire's status. Pure.
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use rlscaler_api::RLReplicaPolicyStatus;
+use rlscaler_api::conditions::ConditionReason;
 use rlscaler_api::limits::{MAX_MESSAGE_CHARS, MAX_NAME_CHARS, MAX_STATUS_REASONS, cut};
 use rlscaler_api::overrides::Resolved;
 use rlscaler_api::status::{
@@ -36,6 +37,9 @@ pub fn decision(decision: &Decision, now: Timestamp) -> DecisionStatus {
         planner: wire(decision.planner()),
         hpa_would_be: decision.hpa_would_be().map(wire),
         driver: decision.driver().as_str().to_owned(),
+        action: None,
+        why_not_more: Some(decision.why_not_more().code().to_owned()),
+        why_not_fewer: Some(decision.why_not_fewer().code().to_owned()),
         reasons,
     }
 }
@@ -154,7 +158,7 @@ fn essence(status: &RLReplicaPolicyStatus) -> impl PartialEq + '_ {
     let conditions: Vec<_> = status
         .conditions
         .iter()
-        .map(|condition| (&condition.type_, &condition.status, &condition.reason))
+        .map(|condition| (&condition.type_, &condition.status, &condition.reason, telling_message(condition)))
         .collect();
     let decision = status.decision.as_ref().map(|decision| (decision.from, decision.to, &decision.driver));
     let savings_known = status.savings.is_some();
@@ -173,4 +177,10 @@ fn essence(status: &RLReplicaPolicyStatus) -> impl PartialEq + '_ {
         savings_known,
         &status.scale_down_hold,
     )
+}
+
+/// The message where it is what is told: which annotation cannot be read.
+#[must_use]
+pub fn telling_message(condition: &Condition) -> Option<&str> {
+    (condition.reason == ConditionReason::OverrideInvalid.as_str()).then_some(condition.message.as_str())
 }

@@ -8,26 +8,26 @@ use crate::replica::tick;
 use rlscaler_core::Signal;
 
 /// The work of about 8 busy pods.
-const HIGH_QPS: f64 = 640.0;
+pub(crate) const HIGH_QPS: f64 = 640.0;
 /// The work of half a busy pod.
-const LOW_QPS: f64 = 40.0;
+pub(crate) const LOW_QPS: f64 = 40.0;
 
 /// So many ticks at the default interval.
-async fn ticks(stage: &Stage, operator: &Context, count: usize, change: fn(&mut Value)) {
+pub(crate) async fn ticks(stage: &Stage, operator: &Context, count: usize, change: fn(&mut Value)) {
     for _ in 0..count {
         tick(&stage.policy(change), operator).await;
         stage.advance(15);
     }
 }
 
-fn unchanged(_: &mut Value) {}
+pub(crate) fn unchanged(_: &mut Value) {}
 
 fn annotated(policy: &mut Value) {
     policy["metadata"]["annotations"] = json!({"rlscaler.io/replicas": "12"});
 }
 
 /// A stage scaled up to the high load.
-async fn scaled_up(operator: impl Fn(&Stage) -> Context) -> (Stage, Context) {
+pub(crate) async fn scaled_up(operator: impl Fn(&Stage) -> Context) -> (Stage, Context) {
     let stage = Stage::new(HIGH_QPS);
     let operator = operator(&stage);
     ticks(&stage, &operator, 4, unchanged).await;
@@ -48,6 +48,10 @@ async fn a_rise_in_load_scales_up_and_is_told_with_cause_from_and_to() {
         rescale.contains(&format!("New size: {replicas}; reason: ")) && rescale.contains("was 3"),
         "{rescale}"
     );
+    // Case 63: cause, both numbers and the strongest signal, also for a machine.
+    assert!(rescale.contains("strongest signal: 640.0 requests/s, the work of 8.0 busy pods"), "{rescale}");
+    let action = format!("ScaleFrom3To{replicas}");
+    assert!(stage.world.lock().unwrap().events.values().any(|event| event["action"] == *action));
     assert_eq!(stage.condition("AbleToScale"), "True/SucceededRescale");
     assert_eq!(stage.condition("Ready"), "True/ValidPolicy");
     assert_eq!(stage.condition("ScalingActive"), "True/ValidMetricFound");

@@ -62,6 +62,39 @@ fn when_a_pin_ends_scaling_resumes_at_the_next_tick() {
     assert_eq!(resumed.replicas(), before, "{:?}", codes(&resumed));
 }
 
+// Case 48.
+#[test]
+fn after_any_override_all_is_as_if_there_had_been_none() {
+    let pin = Override::Pin { replicas: 9, allow_out_of_bounds: false };
+    let rising = |secs: f64| if secs < 600.0 { 300.0 } else { 500.0 };
+    let falling = |secs: f64| if secs < 600.0 { 600.0 } else { 200.0 };
+    let loads: [(&str, &dyn Fn(f64) -> f64); 2] = [("rising", &rising), ("falling", &falling)];
+    for (load, qps) in loads {
+        for will in [Override::Pause, Override::PauseScaleDown, Override::PauseScaleUp, pin] {
+            let mut free = Service::new(settings(), 9);
+            let mut held = Service::new(settings(), 9);
+            let start = free.time_secs;
+            let mut agreed_since = None;
+            while free.time_secs < start + 3_600.0 {
+                let secs = free.time_secs - start;
+                let overridden = (300.0..1_200.0).contains(&secs);
+                held.will = if overridden { will } else { Override::None };
+                let (one, other) = (free.tick(qps(secs), |_| {}), held.tick(qps(secs), |_| {}));
+                if 1_200.0 <= secs {
+                    assert!(!matches!(other.driver(), Driver::Override), "{will:?}: it is over");
+                    if one.replicas() != other.replicas() {
+                        agreed_since = None;
+                    } else if agreed_since.is_none() {
+                        agreed_since = Some(secs - 1_200.0);
+                    }
+                }
+            }
+            // A window of 2 minutes and the rate limits of a raise at the most.
+            assert!(agreed_since.is_some_and(|secs| secs <= 180.0), "{load}, {will:?}: {agreed_since:?} s");
+        }
+    }
+}
+
 #[test]
 fn what_was_recommended_during_a_pin_still_holds_a_scale_down() {
     let mut service = Service::new(settings(), 12);
