@@ -12,19 +12,20 @@ const HALF_LIFE_SECS: f64 = 7.0 * 86_400.0;
 /// Traffic at the set point every service starts with, so that its first late request is not a catastrophe.
 const PRIOR_SECS: f64 = 3_600.0;
 /// The controller aims at this share of what the SLA allows.
-const SET_POINT: f64 = 0.55;
+const SET_POINT: f64 = 0.6;
 /// Price of lateness at the set point and 99 %.
 const BASE_PRICE: f64 = 20.0;
 /// How the price follows B / set point. A load that needs a price far from the base settles that much off the set point:
-/// a ratio of 15 costs a factor of 3 in lateness at a power of 2.5, 6 at 1.5; more makes the price swing.
-const CONTROL_POWER: f64 = 2.5;
+/// a ratio of 15 costs a factor of 4 in lateness at a power of 2, 6 at 1.5; more makes the price swing.
+const CONTROL_POWER: f64 = 2.0;
 /// How the base follows what the SLA allows.
 const SLA_POWER: f64 = -0.7;
 /// The share the base is stated for.
 const SLA_REFERENCE: f64 = 0.01;
 /// Limits of the controlled price, at 99 %. Below the lower one, giving up would be cheaper than serving.
 const CONTROL_PRICE_MIN: f64 = 1.5;
-const CONTROL_PRICE_MAX: f64 = 1500.0;
+/// See [`CONTROL_PRICE_MIN`]. Beyond the upper one replicas no longer buy what a load that nobody can follow loses.
+const CONTROL_PRICE_MAX: f64 = 300.0;
 /// Prices the actor was trained on; the product of all factors stays inside.
 pub const PRICE_MIN: f64 = 1.5;
 /// See [`PRICE_MIN`].
