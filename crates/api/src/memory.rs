@@ -2,16 +2,20 @@
 //! whole. Floats keep their bits. What cannot be read is refused as a whole: a brain with half a memory is worse than
 //! one that knows it has none.
 
+mod shadow;
+
 use rlscaler_core::behavior::{MAX_EVENTS, MAX_RECOMMENDATIONS};
 use rlscaler_core::budget::MAX_BUCKETS;
 use rlscaler_core::memory::{
     BudgetBucket, BudgetMemory, CapacityMemory, ForecastMemory, HoldOffMemory, Memory, OwnDown,
-    Recommendation, RegressionMemory, ScaleEvent, ScalingMemory,
+    Recommendation, RegressionMemory, ScaleEvent, ScalingMemory, ShadowMemory,
 };
 use rlscaler_core::regression::MAX_DOWNS;
+use rlscaler_core::shadow as core_shadow;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use self::shadow::ShadowWire;
 use crate::limits::MAX_MEMORY_BYTES;
 use crate::status::MemoryStatus;
 
@@ -109,6 +113,8 @@ struct Wire {
     suspended_until: f64,
     backlog: f64,
     regression: RegressionWire,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shadow: Option<ShadowWire>,
     capacity: CapacityWire,
     budget: BudgetWire,
     forecast: ForecastWire,
@@ -178,10 +184,16 @@ impl Wire {
         let check = |list: &'static str, found: usize, max: usize| {
             if max < found { Err(MemoryFault::ListTooLong { list, found, max }) } else { Ok(()) }
         };
-        for scaling in [&self.scaling, &self.hpa] {
+        let shadow = self.shadow.as_ref();
+        for scaling in [&self.scaling, &self.hpa].into_iter().chain(shadow.map(|shadow| &shadow.scaling)) {
             check("recommendations", scaling.recommendations.len(), MAX_RECOMMENDATIONS)?;
             check("ups", scaling.ups.len(), MAX_EVENTS)?;
             check("downs", scaling.downs.len(), MAX_EVENTS)?;
+        }
+        if let Some(shadow) = shadow {
+            check("orders", shadow.orders.len(), core_shadow::MAX_ORDERS)?;
+            check("counts", shadow.counts.len(), core_shadow::MAX_COUNTS)?;
+            check("hours", shadow.buckets.len(), core_shadow::MAX_BUCKETS)?;
         }
         check("downs", self.regression.downs.len(), MAX_DOWNS)?;
         check("buckets", self.budget.buckets.len(), MAX_BUCKETS)?;
@@ -208,6 +220,7 @@ impl From<&Memory> for Wire {
             suspended_until_secs,
             backlog,
             regression,
+            shadow,
             capacity,
             budget,
             forecast,
@@ -227,6 +240,7 @@ impl From<&Memory> for Wire {
             suspended_until: *suspended_until_secs,
             backlog: *backlog,
             regression: regression.into(),
+            shadow: shadow.as_ref().map(ShadowWire::from),
             capacity: capacity.into(),
             budget: budget.into(),
             forecast: forecast.into(),
@@ -251,6 +265,7 @@ impl From<Wire> for Memory {
             suspended_until_secs: wire.suspended_until,
             backlog: wire.backlog,
             regression: wire.regression.into(),
+            shadow: wire.shadow.map(ShadowMemory::from),
             capacity: wire.capacity.into(),
             budget: wire.budget.into(),
             forecast: wire.forecast.into(),

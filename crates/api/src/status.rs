@@ -50,6 +50,9 @@ pub struct RLReplicaPolicyStatus {
     /// What the policy has saved against what an HPA would have run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub savings: Option<SavingsStatus>,
+    /// What would have been, where the policy is in `Shadow`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shadow: Option<ShadowStatus>,
     /// The scale-down that was undone and is held off; absent when there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scale_down_hold: Option<ScaleDownHoldStatus>,
@@ -213,6 +216,69 @@ pub struct SavingsStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 3))]
     pub currency: Option<String>,
+}
+
+/// What would have been, had the decisions of `Shadow` been followed, beside what really happened. Pod-hours and late
+/// shares of the decided path come from a queue simulated with this service's own numbers: load as measured, capacity as
+/// declared or estimated, start-up as declared or learnt. Numbers are decimals.
+#[derive(JsonSchema, Serialize, Deserialize, Debug, Clone, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct ShadowStatus {
+    /// Since when it is counted.
+    pub since: Time,
+    /// Whether the prediction is to be trusted, by the last 24 hours.
+    pub trust: ShadowTrust,
+    /// Why, with both figures.
+    #[schemars(length(max = MAX_MESSAGE_CHARS))]
+    pub message: String,
+    /// Since the beginning.
+    #[serde(flatten)]
+    pub total: ShadowWindowStatus,
+    /// The last 24 hours.
+    pub last_day: ShadowWindowStatus,
+}
+
+/// A stretch of time in shadow. Numbers are decimals.
+#[derive(JsonSchema, Serialize, Deserialize, Debug, Clone, PartialEq, Eq, Default)]
+#[serde(rename_all = "camelCase")]
+pub struct ShadowWindowStatus {
+    /// Replica-hours that were really asked for.
+    #[schemars(length(max = MAX_DECIMAL_CHARS))]
+    pub replica_hours: String,
+    /// Replica-hours, had the decisions been followed.
+    #[schemars(length(max = MAX_DECIMAL_CHARS))]
+    pub would_be_replica_hours: String,
+    /// Replica-hours a stock HPA at 60 % CPU would have asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = MAX_DECIMAL_CHARS))]
+    pub hpa_replica_hours: Option<String>,
+    /// Requests that came late as measured, percent; absent where that is not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = MAX_DECIMAL_CHARS))]
+    pub late_percent: Option<String>,
+    /// The same by the queue model with the replicas that really ran: the calibration.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = MAX_DECIMAL_CHARS))]
+    pub predicted_late_percent: Option<String>,
+    /// The same by the queue model, had the decisions been followed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = MAX_DECIMAL_CHARS))]
+    pub would_be_late_percent: Option<String>,
+}
+
+/// Whether what shadow predicts is to be trusted.
+#[derive(JsonSchema, Serialize, Deserialize, Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ShadowTrust {
+    /// Too few requests, or too short a time.
+    NotYetKnown,
+    /// The late share is not measured: nothing says whether the queue model is right.
+    NotMeasured,
+    /// What the queue model makes of the replicas that really ran is what was measured.
+    Agrees,
+    /// It is not: the prediction is not to be trusted.
+    LatenessDisagrees,
+    /// CPU shows another capacity than is declared: the prediction is not to be trusted.
+    CapacityDisagrees,
 }
 
 /// A scale-down after which the objective was no longer met: undone, and held off for a while.

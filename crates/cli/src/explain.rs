@@ -100,6 +100,7 @@ fn explanation(policy: &RLReplicaPolicy, events: &[Event], last: usize) -> Value
         "budget": status.budget,
         "savings": status.savings,
         "scaleDownHold": status.scale_down_hold,
+        "shadow": status.shadow,
         "model": status.model,
         "conditions": status.conditions,
         "decisions": decisions(policy, &status.decisions, events, last),
@@ -272,6 +273,25 @@ fn table(told: &Value) -> String {
             text(&savings["cost"]),
             text(&savings["currency"])
         ));
+    }
+    let shadow = &told["shadow"];
+    if !shadow.is_null() {
+        for (when, window) in [
+            (format!("since {}", text(&shadow["since"])), shadow),
+            ("last 24 h".to_owned(), &shadow["lastDay"]),
+        ] {
+            lines.push(format!(
+                "Shadow, {when}: replica-hours {} really, {} had it been followed, {} an HPA; late {} % measured, {} % \
+                 predicted for what really ran, {} % had it been followed",
+                text(&window["replicaHours"]),
+                text(&window["wouldBeReplicaHours"]),
+                text(&window["hpaReplicaHours"]),
+                text(&window["latePercent"]),
+                text(&window["predictedLatePercent"]),
+                text(&window["wouldBeLatePercent"])
+            ));
+        }
+        lines.push(format!("  prediction: {}: {}", text(&shadow["trust"]), text(&shadow["message"])));
     }
     lines.push(String::new());
     lines.join("\n")

@@ -103,6 +103,7 @@ mod tests {
 
     use prometheus_client::encoding::text::encode;
     use prometheus_client::registry::Registry;
+    use rlscaler_core::shadow::{ShadowReport, Trust, Window};
     use rlscaler_signals::report::SignalName;
 
     use super::*;
@@ -117,7 +118,17 @@ mod tests {
         metrics.decisions.get_or_create(&DecisionLabels { action: "up", reason: "Load" }).inc();
         metrics.errors.get_or_create(&ErrorLabels { step: "apply", class: "invalid" }).inc();
         let signal = SignalSample { age_secs: Some(1.0), failures: 1 };
+        let share = Some(0.0);
+        let day = Window {
+            hpa_hours: share,
+            late: share,
+            predicted_late: share,
+            would_be_late: share,
+            ..Window::default()
+        };
+        let shadow_report = ShadowReport { since_secs: 0.0, whole: day, day, trust: Trust::Agrees };
         let sample = PolicySample {
+            shadow_report: Some(shadow_report),
             hpa_would_be: Some(1),
             shadow: Some(1),
             startup_secs: Some(1.0),

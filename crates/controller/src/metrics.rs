@@ -14,6 +14,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
+use rlscaler_core::shadow::{ShadowReport, Trust};
 use rlscaler_signals::report::SignalName;
 
 /// Lateness of a decision that is worth a bucket of its own: from unnoticeable to two long intervals.
@@ -71,6 +72,8 @@ pub struct PolicySample {
     pub burn_6h: f64,
     /// Price of lateness.
     pub lateness_price: f64,
+    /// What would have been, in `Shadow`.
+    pub shadow_report: Option<ShadowReport>,
     /// Scale-downs of ours that had to be undone, since the policy began.
     pub scale_downs_undone: u32,
     /// Start-up time learnt, seconds.
@@ -181,7 +184,7 @@ impl fmt::Debug for Policies {
 /// A gauge of every policy: name, help, and its value, where there is one.
 type PolicyGauge = (&'static str, &'static str, fn(&PolicySample) -> Option<f64>);
 
-const GAUGES: [PolicyGauge; 12] = [
+const GAUGES: [PolicyGauge; 19] = [
     ("rlscaler_replicas_current", "Replicas asked of the target", |s| Some(f64::from(s.current))),
     ("rlscaler_replicas_ready", "Ready pods of the target", |s| Some(f64::from(s.ready))),
     ("rlscaler_replicas_desired", "Replicas the decision asks for", |s| Some(f64::from(s.desired))),
@@ -201,6 +204,39 @@ const GAUGES: [PolicyGauge; 12] = [
     }),
     ("rlscaler_budget_burn_rate_6h", "Late share of six hours over what the SLA allows", |s| Some(s.burn_6h)),
     ("rlscaler_lateness_price", "Price of a late request the actor is given", |s| Some(s.lateness_price)),
+    ("rlscaler_shadow_replica_hours_1d", "Replica-hours really asked for in the last 24 hours", |s| {
+        Some(s.shadow_report?.day.replica_hours)
+    }),
+    (
+        "rlscaler_shadow_would_be_replica_hours_1d",
+        "Replica-hours of the last 24 hours, had the decisions been followed",
+        |s| Some(s.shadow_report?.day.would_be_hours),
+    ),
+    (
+        "rlscaler_shadow_hpa_replica_hours_1d",
+        "Replica-hours of the last 24 hours by an HPA on CPU 60 %",
+        |s| s.shadow_report?.day.hpa_hours,
+    ),
+    ("rlscaler_shadow_late_ratio_1d", "Late share of the last 24 hours as measured", |s| {
+        s.shadow_report?.day.late
+    }),
+    (
+        "rlscaler_shadow_predicted_late_ratio_1d",
+        "Late share of the last 24 hours by the queue model with the replicas that really ran",
+        |s| s.shadow_report?.day.predicted_late,
+    ),
+    (
+        "rlscaler_shadow_would_be_late_ratio_1d",
+        "Late share of the last 24 hours by the queue model, had the decisions been followed",
+        |s| s.shadow_report?.day.would_be_late,
+    ),
+    ("rlscaler_shadow_trusted", "1 where prediction and measurement agree, 0 where not", |s| {
+        match s.shadow_report?.trust {
+            Trust::Agrees => Some(1.0),
+            Trust::LatenessDisagrees { .. } | Trust::CapacityDisagrees { .. } => Some(0.0),
+            Trust::NotYet | Trust::Unmeasured => None,
+        }
+    }),
     ("rlscaler_startup_seconds", "Start-up time learnt from pods, p90", |s| s.startup_secs),
 ];
 

@@ -29,6 +29,7 @@ pub mod rewrites;
 pub mod sample;
 pub mod savings;
 pub mod seen;
+pub mod shadow;
 pub mod startup;
 pub mod state;
 pub mod status;
@@ -278,6 +279,8 @@ impl Tick<'_> {
         savings.add(now, seen.scale.replicas, decision.hpa_would_be(), price);
         planned.status.savings = Some(savings.status(validated.currency.as_ref()));
         known.savings = Some(savings);
+        planned.status.shadow =
+            known.brain.as_ref().and_then(Brain::shadow).and_then(|report| shadow::status(&report));
         let remembered = known.brain.as_ref().map(Brain::memory);
         planned.status.memory = remembered.as_ref().map(|memory| known.memory_status(memory));
         known.memory = remembered;

@@ -11,15 +11,17 @@ use crate::budget::Budget;
 use crate::capacity::Estimator;
 use crate::decision::Decision;
 use crate::forecast::Forecaster;
-use crate::guardrail::{self, Rails, Scene};
+use crate::guardrail::{self, Proposal, Rails, Scene};
 use crate::history::{BIN_SLOTS, SLOT_SECS};
 use crate::hpa::{self, Hpa};
 use crate::memory::{ForecastMemory, Memory};
-use crate::observation::{History, Observation};
+use crate::observation::{History, Observation, Signal};
+use crate::planner::{self, Demand};
 use crate::policy::Policy;
 use crate::regression::Regression;
 use crate::sense::{self, SenseMemory, Senses, Usual};
 use crate::settings::{Bounds, Override, Settings};
+use crate::shadow::{self, Shadow, ShadowReport};
 
 /// Start-up time assumed while it is neither declared nor learnt, real seconds.
 const STARTUP_SECS: f64 = 60.0;
@@ -30,6 +32,8 @@ const STEP_INTERVALS: f64 = 4.0;
 const CPU_REQUEST_MIN: f64 = 0.001;
 /// See [`CPU_REQUEST_MIN`].
 const CPU_REQUEST_MAX: f64 = 10_000.0;
+/// A reading is not taken to be older.
+const AGE_MAX_SECS: f64 = 600.0;
 /// A longer start-up is not learnt: an hour.
 const STARTUP_MAX_SECS: f64 = 3_600.0;
 
@@ -52,6 +56,8 @@ pub struct Brain {
     backlog: f64,
     suspended_until_secs: f64,
     last_replicas: u32,
+    /// `None` unless somebody follows what would have been.
+    shadow: Option<Shadow>,
 }
 
 /// One tick's time.
@@ -102,6 +108,7 @@ impl Brain {
             backlog: memory.backlog,
             suspended_until_secs: memory.suspended_until_secs,
             last_replicas: memory.last_replicas,
+            shadow: memory.shadow.as_ref().map(Shadow::restore),
             settings,
         };
         let startup_secs = brain.startup_secs(None);
@@ -156,6 +163,7 @@ impl Brain {
             suspended_until_secs: self.suspended_until_secs,
             backlog: self.backlog,
             regression: self.rails.regression.memory(),
+            shadow: self.shadow.as_ref().map(Shadow::memory),
             capacity: self.estimator.memory(),
             budget: self.budget.memory(),
             forecast: self.forecaster.memory(),
@@ -225,7 +233,45 @@ impl Brain {
             budget: self.budget.report(&self.settings, senses.price),
             undone,
         };
+        if let Some(shadow) = &mut self.shadow {
+            let facts = shadow::Facts {
+                step_secs: tick.step_secs,
+                // What CPU tells of requests is too rough to make a queue of.
+                load: senses
+                    .load
+                    .filter(|load| load.by_cpu != self.settings.declared.qps)
+                    .map(|load| load.value),
+                age_secs: age_secs(seen).unwrap_or(self.settings.metric_lag_secs),
+                late_share: senses.late_share,
+                capacity: outlook.planned.as_ref().map(|(capacity, _)| capacity),
+                scale: self.estimator.scale(),
+                hpa_would_be,
+            };
+            // What waits there is not what waits here.
+            let replicas = outlook.planned.map_or(answer.proposal.replicas, |(capacity, _)| {
+                let demand = Demand { backlog: shadow.backlog(), ..outlook.demand };
+                let plan = planner::plan(&self.settings, &capacity, &demand);
+                answer::multiplied(plan.replicas, answer.multiplier)
+            });
+            shadow.tick(&scene, Proposal { replicas, ..answer.proposal }, &facts);
+        }
         guardrail::guard(&mut self.rails, &scene, answer.proposal)
+    }
+
+    /// From now on follows what would have been, had the decisions been carried out; goes on where it already does.
+    pub fn follow_shadow(&mut self, seen: &Observation) {
+        self.shadow.get_or_insert_with(|| Shadow::new(seen.time_secs, seen.replicas));
+    }
+
+    /// Follows it no more: decisions are carried out.
+    pub fn leave_shadow(&mut self) {
+        self.shadow = None;
+    }
+
+    /// What would have been, where it is followed.
+    #[must_use]
+    pub fn shadow(&self) -> Option<ShadowReport> {
+        self.shadow.as_ref().map(|shadow| shadow.report(&self.settings))
     }
 
     /// Sets the time. A clock that went backwards takes everything remembered with it, so that no window grows.
@@ -293,6 +339,9 @@ impl Brain {
     fn shift(&mut self, delta_secs: f64) {
         self.rails.track.shift(delta_secs);
         self.rails.regression.shift(delta_secs);
+        if let Some(shadow) = &mut self.shadow {
+            shadow.shift(delta_secs);
+        }
         self.hpa.shift(delta_secs);
         self.estimator.shift(delta_secs);
         self.suspended_until_secs += delta_secs;
@@ -321,6 +370,14 @@ fn plausible(seen: &Observation) -> Observation {
 fn hpa_bounds(settings: &Settings) -> Bounds {
     let bounds = settings.bounds;
     Bounds::new(bounds.min().max(1), bounds.max()).unwrap_or(bounds)
+}
+
+/// Age of the load's reading, where it is known.
+fn age_secs(seen: &Observation) -> Option<f64> {
+    match seen.signals.qps {
+        Signal::Fresh(reading) => reading.age_secs.filter(|age| (0.0..=AGE_MAX_SECS).contains(age)),
+        _ => None,
+    }
 }
 
 fn mean(loads: &[f32]) -> f64 {

@@ -24,6 +24,7 @@ pub mod regression;
 pub mod reward;
 pub mod sense;
 pub mod settings;
+pub mod shadow;
 
 pub use brain::Brain;
 pub use decision::Decision;

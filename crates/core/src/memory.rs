@@ -155,6 +155,75 @@ pub struct RegressionMemory {
     pub undone: u32,
 }
 
+/// Sums of a stretch of time in shadow. Pod-seconds, seconds and requests (or the policy's unit of work).
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct ShadowSums {
+    /// Seconds.
+    pub secs: f64,
+    /// Pod-seconds really asked for.
+    pub real: f64,
+    /// Pod-seconds decided.
+    pub would_be: f64,
+    /// Pod-seconds of an HPA, while its answer was known.
+    pub hpa: f64,
+    /// Seconds in which it was.
+    pub hpa_secs: f64,
+    /// Requests for which lateness could be predicted.
+    pub offered: f64,
+    /// Late by the model with the replicas that really ran.
+    pub predicted_late: f64,
+    /// Late by the model with the decided ones.
+    pub would_be_late: f64,
+    /// Requests whose lateness was measured, too.
+    pub measured_offered: f64,
+    /// Of these, late as measured.
+    pub measured_late: f64,
+    /// Of these, late by the model with the replicas that really ran.
+    pub measured_predicted: f64,
+    /// Seconds in which CPU could be compared with the declared capacity.
+    pub busy_secs: f64,
+    /// How busy pods were by CPU, times seconds.
+    pub busy_seen: f64,
+    /// How busy they were by the declared capacity, times seconds.
+    pub busy_declared: f64,
+}
+
+/// What waits in a fluid queue with a random layer.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct QueueMemory {
+    /// Requests a fluid would leave waiting.
+    pub backlog: f64,
+    /// Size of the queue that chance makes, requests.
+    pub spread: f64,
+}
+
+/// What would have been, had the decisions been followed.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ShadowMemory {
+    /// Since when, seconds.
+    pub since_secs: f64,
+    /// Replicas that would be asked for.
+    pub wanted: u32,
+    /// Windows and rate limits of that path.
+    pub scaling: ScalingMemory,
+    /// When it was last raised, seconds; 0: never.
+    pub raised_secs: f64,
+    /// Its 0 replicas are ours.
+    pub zeroed_by_us: bool,
+    /// Its pods under way: (ready at, how many), oldest first; at most [`crate::shadow::MAX_ORDERS`].
+    pub orders: Vec<(f64, u32)>,
+    /// (time, ready pods, ready pods of that path), oldest first; at most [`crate::shadow::MAX_COUNTS`].
+    pub counts: Vec<(f64, u32, u32)>,
+    /// What waits by the model: really, and in that path.
+    pub queues: [QueueMemory; 2],
+    /// Late and offered requests while nothing waited.
+    pub calm: [f64; 2],
+    /// Since the beginning.
+    pub whole: ShadowSums,
+    /// (index, sums) of hours, oldest first; at most [`crate::shadow::MAX_BUCKETS`].
+    pub buckets: Vec<(i64, ShadowSums)>,
+}
+
 /// Everything.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Memory {
@@ -186,6 +255,8 @@ pub struct Memory {
     pub backlog: f64,
     /// Scale-downs of ours that were, or may have to be, undone.
     pub regression: RegressionMemory,
+    /// What would have been, where the policy is in shadow.
+    pub shadow: Option<ShadowMemory>,
     /// What has been learnt about one pod.
     pub capacity: CapacityMemory,
     /// The error budget.

@@ -1,4 +1,26 @@
+use rlscaler_core::memory::ShadowSums;
+
 use super::*;
+
+/// Every field another, with all its bits.
+fn sums(of: f64) -> ShadowSums {
+    ShadowSums {
+        secs: of,
+        real: of + 1.0,
+        would_be: of + 2.0,
+        hpa: of + 3.0,
+        hpa_secs: of + 4.0,
+        offered: of + 5.0,
+        predicted_late: of + 6.0,
+        would_be_late: of + 7.0,
+        measured_offered: of + 8.0,
+        measured_late: of + 9.0,
+        measured_predicted: of + 10.0,
+        busy_secs: of + 11.0,
+        busy_seen: of + 12.0,
+        busy_declared: of + 13.0,
+    }
+}
 
 /// As full as it can be, with numbers that need all their bits.
 fn full() -> Memory {
@@ -17,7 +39,7 @@ fn full() -> Memory {
     Memory {
         started_secs: 1.0 / 3.0,
         scaling: scaling.clone(),
-        hpa: scaling,
+        hpa: scaling.clone(),
         failing_since_secs: Some(at(1)),
         regression: RegressionMemory {
             downs: vec![OwnDown { time_secs: at(1), from: 12, to: 11, load: at(2) }; MAX_DOWNS],
@@ -25,6 +47,14 @@ fn full() -> Memory {
             undone: 3,
             ..RegressionMemory::default()
         },
+        shadow: Some(ShadowMemory {
+            scaling: scaling.clone(),
+            orders: vec![(at(1), 12); core_shadow::MAX_ORDERS],
+            counts: vec![(at(1), 12, 13); core_shadow::MAX_COUNTS],
+            whole: sums(at(1)),
+            buckets: (0..core_shadow::MAX_BUCKETS).map(|index| (index as i64, sums(at(index)))).collect(),
+            ..ShadowMemory::default()
+        }),
         capacity: CapacityMemory { sums: [0.1, 0.2, 1e-300, 1e300, -0.0], ..CapacityMemory::default() },
         budget: BudgetMemory { buckets: buckets.collect(), ..BudgetMemory::default() },
         forecast: ForecastMemory {

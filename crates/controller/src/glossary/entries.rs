@@ -4,7 +4,7 @@
 use super::{Entry, Kind, Scope};
 
 /// All of them, in the order of the page.
-pub const ENTRIES: [Entry; 22] = [
+pub const ENTRIES: [Entry; 29] = [
     Entry {
         name: "rlscaler_decision_lateness_seconds",
         kind: Kind::Histogram,
@@ -121,6 +121,69 @@ pub const ENTRIES: [Entry; 22] = [
         labels: &[],
         meaning: "What a policy in `Shadow` would have written. No series in `Auto`",
         alert: "",
+    },
+    Entry {
+        name: "rlscaler_shadow_replica_hours_1d",
+        kind: Kind::Gauge,
+        scope: Scope::Policy,
+        unit: "replica-hours",
+        labels: &[],
+        meaning: "Replica-hours really asked for in the last 24 hours. This and the following `rlscaler_shadow_*`: no series in `Auto`; the same figures since the policy is in `Shadow` stand in `status.shadow`",
+        alert: "",
+    },
+    Entry {
+        name: "rlscaler_shadow_would_be_replica_hours_1d",
+        kind: Kind::Gauge,
+        scope: Scope::Policy,
+        unit: "replica-hours",
+        labels: &[],
+        meaning: "The same, had the decisions been followed",
+        alert: "",
+    },
+    Entry {
+        name: "rlscaler_shadow_hpa_replica_hours_1d",
+        kind: Kind::Gauge,
+        scope: Scope::Policy,
+        unit: "replica-hours",
+        labels: &[],
+        meaning: "The same by a stock HPA on 60 % CPU. No series where its answer was never known",
+        alert: "",
+    },
+    Entry {
+        name: "rlscaler_shadow_late_ratio_1d",
+        kind: Kind::Gauge,
+        scope: Scope::Policy,
+        unit: "ratio",
+        labels: &[],
+        meaning: "Late share of the last 24 hours as measured. No series without a late share (`requests` or `sla`)",
+        alert: "",
+    },
+    Entry {
+        name: "rlscaler_shadow_predicted_late_ratio_1d",
+        kind: Kind::Gauge,
+        scope: Scope::Policy,
+        unit: "ratio",
+        labels: &[],
+        meaning: "The same by the queue model with the replicas that really ran: the calibration. No series while nobody knows what a pod serves",
+        alert: "",
+    },
+    Entry {
+        name: "rlscaler_shadow_would_be_late_ratio_1d",
+        kind: Kind::Gauge,
+        scope: Scope::Policy,
+        unit: "ratio",
+        labels: &[],
+        meaning: "The same by the queue model, had the decisions been followed",
+        alert: "",
+    },
+    Entry {
+        name: "rlscaler_shadow_trusted",
+        kind: Kind::Gauge,
+        scope: Scope::Policy,
+        unit: "0 or 1",
+        labels: &[],
+        meaning: "1 where model and measurement agree for the replicas that really ran, 0 where not: the two `would_be` series are then not to be trusted, and `status.shadow.message` says why with both figures. No series while that is not known",
+        alert: "0 for an hour before you decide for `Auto`",
     },
     Entry {
         name: "rlscaler_budget_remaining_ratio",

@@ -7,6 +7,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use rlscaler_api::overrides::Resolved;
 use rlscaler_api::{RLReplicaPolicy, Validated};
+use rlscaler_core::settings::Mode;
 use rlscaler_core::{Brain, Decision, Observation, PlannerOnly, Policy};
 use rlscaler_signals::{HistoryReport, HistoryWindow, ReadSignals, SignalRequest};
 use tokio::task::JoinSet;
@@ -37,7 +38,12 @@ pub fn decide(
         Chosen::Loaded(loaded) => loaded.policy.as_ref(),
         Chosen::NotFound(_) | Chosen::Unusable(_) => &PlannerOnly,
     };
-    known.brain(policy, validated, &seen.observation).decide(driver, will.will, &seen.observation)
+    let brain = known.brain(policy, validated, &seen.observation);
+    match validated.settings.mode {
+        Mode::Shadow => brain.follow_shadow(&seen.observation),
+        Mode::Auto => brain.leave_shadow(),
+    }
+    brain.decide(driver, will.will, &seen.observation)
 }
 
 /// Takes up what is known of the past: asks for it at the first tick, waits a moment, and looks again at later ones.

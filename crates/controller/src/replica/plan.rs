@@ -96,6 +96,7 @@ pub fn plan(frame: &Frame<'_>, facts: &Facts<'_>) -> Planned {
         signals: status::signals(&facts.seen.report.details),
         budget: Some(status::budget(decision)),
         savings: before.savings.clone(),
+        shadow: before.shadow.clone(),
         scale_down_hold: status::scale_down_hold(decision),
         override_: status::override_of(facts.will, *by),
         model: Some(model.clone()),

@@ -36,6 +36,7 @@ pub fn sample(
         burn_1h: budget.burn_1h,
         burn_6h: budget.burn_6h,
         lateness_price: budget.lateness_price,
+        shadow_report: known.brain.as_ref().and_then(rlscaler_core::Brain::shadow),
         scale_downs_undone: known.brain.as_ref().map_or(0, rlscaler_core::Brain::scale_downs_undone),
         startup_secs: known.startups.p90_secs(),
         signals: signals(seen, known),

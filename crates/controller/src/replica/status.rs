@@ -101,12 +101,12 @@ pub fn scale_down_hold(decision: &Decision) -> Option<ScaleDownHoldStatus> {
 }
 
 /// Unix seconds as the wire has them, whole; `None` for a time no calendar has.
-fn time(secs: f64) -> Option<Time> {
+pub(super) fn time(secs: f64) -> Option<Time> {
     Timestamp::from_second(secs.floor() as i64).ok().map(Time)
 }
 
 /// A decimal without needless zeros.
-fn trimmed(number: f64, digits: usize) -> String {
+pub(super) fn trimmed(number: f64, digits: usize) -> String {
     let text = format!("{number:.digits$}");
     let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
     if text == "-0" { "0".to_owned() } else { text.to_owned() }
@@ -176,6 +176,7 @@ fn essence(status: &RLReplicaPolicyStatus) -> impl PartialEq + '_ {
         &status.last_scale_time,
         savings_known,
         &status.scale_down_hold,
+        status.shadow.as_ref().map(|shadow| shadow.trust),
     )
 }
 

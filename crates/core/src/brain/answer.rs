@@ -169,7 +169,7 @@ impl Brain {
     }
 }
 
-fn multiplied(replicas: u32, multiplier: f64) -> u32 {
+pub(super) fn multiplied(replicas: u32, multiplier: f64) -> u32 {
     let product = (f64::from(replicas) * multiplier).round() as u32;
     if 0 < replicas { product.max(1) } else { 0 }
 }

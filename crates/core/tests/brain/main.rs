@@ -10,3 +10,4 @@ mod restart;
 mod rules;
 mod scaling;
 mod service;
+mod shadow;
