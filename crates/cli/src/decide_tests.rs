@@ -56,16 +56,14 @@ fn one_line_in_is_one_line_out_in_the_documented_form() {
 }
 
 #[test]
-fn the_untrained_model_and_the_planner_answer_the_same() {
-    let input: String = (0..20).map(|tick| seen(tick * 15, 5, f64::from(tick) * 40.0)).collect();
-    let replicas = |scaler| -> Vec<Value> {
-        decide(POLICY, Some(scaler), &input)
-            .unwrap()
-            .into_iter()
-            .map(|answer| answer["replicas"].clone())
-            .collect()
+fn the_model_drives_and_the_planner_only_where_it_is_asked_for() {
+    let drivers = |scaler| -> Vec<Value> {
+        let answers = decide(POLICY, scaler, &seen(0, 3, 640.0)).unwrap();
+        answers.into_iter().map(|answer| answer["driver"].clone()).collect()
     };
-    assert_eq!(replicas(Scaler::Model), replicas(Scaler::Planner));
+    assert_eq!(drivers(None), ["model"]);
+    assert_eq!(drivers(Some(Scaler::Model)), ["model"]);
+    assert_eq!(drivers(Some(Scaler::Planner)), ["planner"]);
 }
 
 #[test]
