@@ -58,20 +58,5 @@ pub const MAX_CONDITIONS: usize = 16;
 /// Longest memory in status, bytes; a full one takes about 12,000.
 pub const MAX_MEMORY_BYTES: usize = 65_536;
 
-/// The text cut to `max_chars` characters, control characters replaced, so that it fits where it is shown.
-#[must_use]
-pub fn cut(text: &str, max_chars: usize) -> String {
-    text.chars().take(max_chars).map(|c| if c.is_control() { ' ' } else { c }).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_long_text_is_cut_between_characters() {
-        assert_eq!(cut("ääää", 3), "äää");
-        assert_eq!(cut("ab", 3), "ab");
-        assert_eq!(cut("a\nb", 3), "a b");
-    }
-}
+/// The text cut to `max_chars` characters and made visible, so that it fits where it is shown.
+pub use rlscaler_core::text::visible as cut;

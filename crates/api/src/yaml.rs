@@ -14,6 +14,9 @@ use crate::validate::{Fault, Limits, Validated, validate};
 /// Longest policy file, bytes: the API server takes no larger object either.
 const MAX_FILE_BYTES: usize = 1_048_576;
 
+/// Longest part of the library's complaint that is shown: it repeats what stands in the file, and names every field.
+const MAX_SHOWN_CHARS: usize = 600;
+
 /// One thing wrong with a file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct FileFault {
@@ -80,8 +83,25 @@ pub fn read_valid_policy(
     file: &str,
     limits: Limits,
 ) -> Result<(RLReplicaPolicy, Validated), Vec<FileFault>> {
+    read_checked_policy(text, file, limits, |_| Vec::new())
+}
+
+/// As [`read_valid_policy`], with further faults by whoever knows more, the reader of queries for one.
+///
+/// # Errors
+/// As [`read_valid_policy`], or what `check` finds.
+pub fn read_checked_policy(
+    text: &str,
+    file: &str,
+    limits: Limits,
+    check: impl FnOnce(&Validated) -> Vec<Fault>,
+) -> Result<(RLReplicaPolicy, Validated), Vec<FileFault>> {
     let policy = read_policy(text, file).map_err(|fault| vec![fault])?;
-    match validate(&policy.spec, limits) {
+    let checked = validate(&policy.spec, limits).and_then(|validated| {
+        let faults = check(&validated);
+        if faults.is_empty() { Ok(validated) } else { Err(faults) }
+    });
+    match checked {
         Ok(validated) => Ok((policy, validated)),
         Err(faults) => Err(faults.into_iter().map(|fault| located(fault, text, file)).collect()),
     }
@@ -131,7 +151,8 @@ fn explained(error: &serde_yaml::Error, file: &str) -> FileFault {
         Some((field, rest)) if !field.contains(' ') => (field, rest),
         _ => ("", message),
     };
-    FileFault { file: file.to_owned(), line, field: field.to_owned(), message: message.to_owned() }
+    let shown = |text: &str| crate::limits::cut(text, MAX_SHOWN_CHARS);
+    FileFault { file: file.to_owned(), line, field: shown(field), message: shown(message) }
 }
 
 #[derive(Deserialize)]

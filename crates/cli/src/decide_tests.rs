@@ -114,4 +114,7 @@ fn an_unusable_line_is_named() {
 fn a_faulty_policy_is_refused_with_file_line_and_field() {
     let said = decide(&POLICY.replace("minReplicas: 2", "minReplicas: 30"), None, "").unwrap_err();
     assert!(said.contains(".yaml:7: spec.minReplicas"), "{said}");
+    let said = decide(&POLICY.replace("query: l", "query: 'max(rate(l[1m])'"), None, "").unwrap_err();
+    let expected = ".yaml:13: spec.signals.latency.prometheus.query: `(` at character 4 is never closed";
+    assert!(said.contains(expected), "{said}");
 }

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use rlscaler_api::validate::Limits;
 use rlscaler_api::yaml;
+use rlscaler_controller::replica::wish;
 use rlscaler_core::{Decision, PlannerOnly, Policy};
 use rlscaler_rl::builtin::BUILTIN_NAME;
 use rlscaler_sim::profile::Profile;
@@ -88,7 +89,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         .map_err(|error| Unusable(format!("{file}: cannot be read: {error}")))?;
     // No operator, so no floor of the interval.
     let limits = Limits { interval_min_secs: 0.0, ..Limits::default() };
-    let (policy, validated) = yaml::read_valid_policy(&text, &file, limits)
+    let checked =
+        yaml::read_checked_policy(&text, &file, limits, |validated| wish::faults(&validated.queries));
+    let (policy, validated) = checked
         .map_err(|faults| Unusable(faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")))?;
     let settings = &validated.settings;
     let expected = || Unusable(format!("--scaler: expected one of {}, found `{}`", Kind::NAMES, args.scaler));

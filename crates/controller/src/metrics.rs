@@ -375,8 +375,24 @@ mod tests {
         let mut registry = Registry::default();
         let metrics = Metrics::register(&mut registry);
         let key = PolicyKey { namespace: "shop".into(), name: "web".into() };
-        let sample = PolicySample { model: "a\"} 1\nevil 2".into(), ..PolicySample::default() };
+        let sample = PolicySample { model: "a\"} 1\nevil\\ 2\u{202e}".into(), ..PolicySample::default() };
         metrics.publish(key, sample);
-        assert!(!scrape(&registry).contains("\nevil"));
+        let text = scrape(&registry);
+        assert!(!text.contains("\nevil"), "{text}");
+        assert!(text.contains(r#"a\"} 1\nevil\\ 2"#), "{text}");
+    }
+
+    #[test]
+    fn a_name_of_253_characters_is_a_label_like_any_other() {
+        let mut registry = Registry::default();
+        let metrics = Metrics::register(&mut registry);
+        let key = PolicyKey { namespace: "n".repeat(63), name: "a".repeat(253) };
+        metrics.publish(key, PolicySample { desired: 6, ..PolicySample::default() });
+        let line = format!(
+            "rlscaler_replicas_desired{{namespace=\"{}\",policy=\"{}\"}} 6.0",
+            "n".repeat(63),
+            "a".repeat(253)
+        );
+        assert!(scrape(&registry).contains(&line));
     }
 }

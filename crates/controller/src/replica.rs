@@ -159,6 +159,7 @@ impl Tick<'_> {
             let history_secs = decide::history_secs(known, seen.observation.time_secs);
             let facts = Facts {
                 settings: &validated.settings,
+                queries: &validated.queries,
                 will,
                 seen: &seen,
                 decision: &decision,

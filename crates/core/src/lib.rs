@@ -25,6 +25,7 @@ pub mod reward;
 pub mod sense;
 pub mod settings;
 pub mod shadow;
+pub mod text;
 
 pub use brain::Brain;
 pub use decision::Decision;

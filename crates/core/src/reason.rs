@@ -4,6 +4,7 @@
 use std::fmt;
 
 use crate::policy::PolicyFault;
+use crate::text::{fixed, signed};
 
 /// Who determined the number before the guardrails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -352,34 +353,38 @@ impl fmt::Display for Reason {
         match *self {
             Reason::Load { value, busy_pods, cores } => {
                 if cores {
-                    write!(f, "{value:.2} cores used")?;
+                    write!(f, "{} cores used", fixed(value, 2))?;
                 } else {
-                    write!(f, "{value:.1} requests/s")?;
+                    write!(f, "{} requests/s", fixed(value, 1))?;
                 }
                 // While nobody knows what a pod can serve, the load is not known in pods.
-                if 0.0 < busy_pods { write!(f, ", the work of {busy_pods:.1} busy pods") } else { Ok(()) }
+                if 0.0 < busy_pods {
+                    write!(f, ", the work of {} busy pods", fixed(busy_pods, 1))
+                } else {
+                    Ok(())
+                }
             }
             Reason::Latency { secs, target_secs } => {
-                write!(f, "latency {:.0} ms, target {:.0} ms", secs * 1e3, target_secs * 1e3)
+                write!(f, "latency {} ms, target {} ms", fixed(secs * 1e3, 0), fixed(target_secs * 1e3, 0))
             }
             Reason::QueueModel { busy_pods, replicas } => {
-                write!(f, "{busy_pods:.1} busy pods expected need {replicas} replicas to meet the latency target")
+                write!(f, "{} busy pods expected need {replicas} replicas to meet the latency target", fixed(busy_pods, 1))
             }
             Reason::Rising { ratio } => {
-                write!(f, "load is rising: {:+.0} % expected by the time a new pod serves", (ratio - 1.0) * 100.0)
+                write!(f, "load is rising: {} % expected by the time a new pod serves", signed((ratio - 1.0) * 100.0, 0))
             }
             Reason::Seasonal { ratio } => {
-                write!(f, "this hour usually brings {:+.0} % soon", (ratio - 1.0) * 100.0)
+                write!(f, "this hour usually brings {} % soon", signed((ratio - 1.0) * 100.0, 0))
             }
-            Reason::Backlog { requests } => write!(f, "about {requests:.0} requests are waiting"),
+            Reason::Backlog { requests } => write!(f, "about {} requests are waiting", fixed(requests, 0)),
             Reason::CapacityUnknown => f.write_str(
                 "what a replica can serve is neither declared nor known yet: following latency and proven load per pod",
             ),
             Reason::LatencyDriven { ratio } => {
-                write!(f, "latency is {ratio:.1} times its target while the load cannot be read")
+                write!(f, "latency is {} times its target while the load cannot be read", fixed(ratio, 1))
             }
             Reason::Multiplier { factor, price } => {
-                write!(f, "the model multiplies by {factor:.2} at lateness price {price:.0}")
+                write!(f, "the model multiplies by {} at lateness price {}", fixed(factor, 2), fixed(price, 0))
             }
             Reason::ModelRejected { fault } => write!(f, "the planner drives: {fault}"),
             Reason::ModelSuspended => f.write_str("the planner drives: the model failed within the last ticks"),
@@ -405,7 +410,7 @@ impl fmt::Display for Reason {
                 f.write_str("load fell to zero in one poll and nothing confirms it: the present count is kept")
             }
             Reason::FallbackActive { replicas, failing_secs } => {
-                write!(f, "signals lost for {failing_secs:.0} s: at least the fallback's {replicas} replicas")
+                write!(f, "signals lost for {} s: at least the fallback's {replicas} replicas", fixed(failing_secs, 0))
             }
             Reason::ScaleDownUndone { from, to, held_off_secs } => write!(
                 f,
@@ -432,20 +437,21 @@ impl fmt::Display for Reason {
             }
             Reason::ScalingWontHelp { ratio, utilization } => write!(
                 f,
-                "latency is {ratio:.1} times its target at {:.0} % CPU: more replicas would not help, look at the code or a dependency",
-                utilization * 100.0
+                "latency is {} times its target at {} % CPU: more replicas would not help, look at the code or a dependency",
+                fixed(ratio, 1),
+                fixed(utilization * 100.0, 0)
             ),
             Reason::LatencyComfortable { ratio, utilization } => write!(
                 f,
-                "CPU is at {:.0} %, but latency is at {:.0} % of its target and the load does not grow",
-                utilization * 100.0,
-                ratio * 100.0
+                "CPU is at {} %, but latency is at {} % of its target and the load does not grow",
+                fixed(utilization * 100.0, 0),
+                fixed(ratio * 100.0, 0)
             ),
             Reason::ScalingDisabled => {
                 f.write_str("the target was scaled to 0 by somebody else and minReplicas is not 0: standing still")
             }
             Reason::ResumedFromZero => f.write_str("the 0 replicas were ours: resuming at minReplicas"),
-            Reason::Activated { qps } => write!(f, "{qps:.2} requests/s: too much for 0 replicas"),
+            Reason::Activated { qps } => write!(f, "{} requests/s: too much for 0 replicas", fixed(qps, 2)),
             Reason::Idle => f.write_str("no load for long enough to run 0 replicas"),
             Reason::Pinned { replicas } => write!(f, "pinned to {replicas}"),
             Reason::PinClamped { asked, replicas } => {

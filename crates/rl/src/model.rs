@@ -6,7 +6,7 @@ use rlscaler_core::policy::{self, Action, Policy, PolicyFault};
 use crate::actor_critic::ActorCritic;
 use crate::builtin::schema;
 use crate::manifest::Manifest;
-use crate::model_file::{self, ModelFault};
+use crate::model_file::{self, ModelFault, printable};
 
 /// How far outside of the range that training saw a feature may be: most are logarithms of ratios, so this is a
 /// factor of 4.5 beyond the most extreme load that was trained on.
@@ -65,6 +65,7 @@ impl Policy for Model {
     fn describe(&self) -> String {
         let Manifest { name, kind, content_hash, .. } = &self.manifest;
         let hash: String = content_hash.chars().take(HASH_CHARS_SHOWN).collect();
+        let name = printable(name);
         format!("{name}@{hash} ({})", kind.as_str())
     }
 }

@@ -35,8 +35,8 @@ pub enum ModelFault {
         bytes: usize,
     },
     /// Not JSON, a field missing or unknown, or of the wrong type.
-    #[error("the manifest cannot be read")]
-    ManifestUnreadable(#[source] serde_json::Error),
+    #[error("the manifest cannot be read: {0}")]
+    ManifestUnreadable(String),
     /// Empty or too long.
     #[error("the manifest's name has {chars} characters, not 1 to {NAME_CHARS_MAX}")]
     NameLength {
@@ -174,7 +174,8 @@ fn read_manifest(bytes: &[u8]) -> Result<Manifest, ModelFault> {
     if MANIFEST_BYTES_MAX < bytes.len() {
         return Err(ModelFault::ManifestTooLarge { bytes: bytes.len() });
     }
-    let manifest: Manifest = serde_json::from_slice(bytes).map_err(ModelFault::ManifestUnreadable)?;
+    let manifest: Manifest = serde_json::from_slice(bytes)
+        .map_err(|error| ModelFault::ManifestUnreadable(printable(&error.to_string())))?;
     let chars = manifest.name.chars().count();
     if !(1..=NAME_CHARS_MAX).contains(&chars) {
         return Err(ModelFault::NameLength { chars });
@@ -230,9 +231,9 @@ pub(crate) fn read_named(
 }
 
 /// The start of a text that came from outside, fit for a log line.
-fn printable(text: &str) -> String {
+pub(crate) fn printable(text: &str) -> String {
     const CHARS_MAX: usize = 100;
-    text.chars().take(CHARS_MAX).map(|c| if c.is_control() { '?' } else { c }).collect()
+    rlscaler_core::text::visible(text, CHARS_MAX)
 }
 
 /// A tensor as the safetensors writer wants to see it.

@@ -322,7 +322,23 @@ mod tests {
         let mut source = SourceConfig::new("default", "http://a");
         assert!(source.allows("shop"));
         source.allowed_namespaces = vec!["shop".into()];
-        assert!(source.allows("shop") && !source.allows("shop2") && !source.allows(""));
+        assert!(source.allows("shop"));
+        for other in [
+            "",
+            "*",
+            "sho",
+            "shop2",
+            "shop-2",
+            "Shop",
+            "shop ",
+            " shop",
+            "shop.",
+            "shop\0",
+            "shop\u{200b}",
+            "s\u{4bb}op",
+        ] {
+            assert!(!source.allows(other), "{other:?}");
+        }
         source.allowed_namespaces.clear();
         assert!(!source.allows("shop"));
     }

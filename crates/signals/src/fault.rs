@@ -1,5 +1,6 @@
 //! Every way in which a read can fail, in a person's words.
 
+use rlscaler_core::text::fixed;
 use thiserror::Error;
 
 use crate::report::State;
@@ -50,8 +51,10 @@ pub enum ReadFault {
         namespace: String,
     },
     /// The query is not PromQL, or asks for more than is allowed.
-    #[error("the query cannot be used: {why}")]
+    #[error("the {field} cannot be used: {why}")]
     BadQuery {
+        /// Which of the policy's texts.
+        field: &'static str,
         /// What is wrong with it.
         why: String,
     },
@@ -188,7 +191,8 @@ pub enum ReadFault {
     ZeroPrice,
     /// The freshness query points into the future.
     #[error(
-        "the freshness query says that the newest sample is from {secs:.0} s in the future; is it a Unix time in seconds?"
+        "the freshness query says that the newest sample is from {} s in the future; is it a Unix time in seconds?",
+        fixed(*secs, 0)
     )]
     FromTheFuture {
         /// How far.
@@ -235,6 +239,15 @@ pub enum ReadFault {
 }
 
 impl ReadFault {
+    /// The same fault, said of the freshness query.
+    #[must_use]
+    pub(crate) fn of_freshness_query(self) -> Self {
+        match self {
+            Self::BadQuery { why, .. } => Self::BadQuery { field: "freshnessQuery", why },
+            other => other,
+        }
+    }
+
     /// Whose move it is.
     #[must_use]
     pub fn class(&self) -> FaultClass {
@@ -286,20 +299,11 @@ impl ReadFault {
     }
 }
 
-/// Foreign text made fit for a message, a status and a log line: one line, no control characters, cut.
+/// Foreign text made fit for a message, a status and a log line: one line, nothing hidden, cut.
 pub(crate) fn printable(text: &str) -> String {
-    let mut short: String = text
-        .chars()
-        .take(MAX_FOREIGN_CHARS)
-        .map(|c| if c.is_control() || is_invisible(c) { ' ' } else { c })
-        .collect();
+    let mut short = rlscaler_core::text::visible(text, MAX_FOREIGN_CHARS);
     if text.chars().nth(MAX_FOREIGN_CHARS).is_some() {
         short.push('…');
     }
     short.trim().to_owned()
-}
-
-/// Marks that reorder or hide text on a terminal.
-fn is_invisible(c: char) -> bool {
-    matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }

@@ -7,6 +7,7 @@
 
 use promql_parser::label::{MatchOp, Matcher};
 use promql_parser::parser::{Expr, MatrixSelector, VectorSelector};
+use rlscaler_core::text::exact;
 
 use crate::fault::ReadFault;
 use crate::prometheus::ByLabel;
@@ -48,7 +49,7 @@ pub(crate) fn narrowed(request: &HistogramRequest, bounds: &[&str]) -> Result<St
 fn bucket_rate(request: &HistogramRequest, bounds: Option<&[&str]>) -> Result<String, ReadFault> {
     if !(1..=MAX_WINDOW_SECS).contains(&request.window_secs) {
         let why = format!("a window of {} s is not in 1..={MAX_WINDOW_SECS}", request.window_secs);
-        return Err(ReadFault::BadQuery { why });
+        return Err(ReadFault::BadQuery { field: "window", why });
     }
     let mut selector = part(request, "_bucket")?;
     let narrowed = match bounds {
@@ -61,6 +62,7 @@ fn bucket_rate(request: &HistogramRequest, bounds: Option<&[&str]>) -> Result<St
         // Parsed like everything else: a bound is a label value of somebody's exporter.
         let Ok(Expr::VectorSelector(le)) = promql_parser::parser::parse(&format!("x{{{narrowed}}}")) else {
             return Err(ReadFault::BadQuery {
+                field: "matcher",
                 why: "a bucket bound cannot be written as a matcher".to_owned(),
             });
         };
@@ -88,7 +90,10 @@ fn escaped(bound: &str) -> String {
 fn part(request: &HistogramRequest, suffix: &str) -> Result<VectorSelector, ReadFault> {
     let base = request.metric.strip_suffix("_bucket").unwrap_or(&request.metric);
     if base.is_empty() {
-        return Err(ReadFault::BadQuery { why: "the histogram's metric is not named".to_owned() });
+        return Err(ReadFault::BadQuery {
+            field: "metric",
+            why: "the histogram's metric is not named".to_owned(),
+        });
     }
     promql::selector(&format!("{base}{suffix}"), &request.matchers)
 }
@@ -124,7 +129,7 @@ impl Buckets {
             return Err(no_buckets("a bound or a rate is not a number"));
         }
         if let Some((_, rate)) = cumulative.iter().find(|(_, rate)| *rate < 0.0) {
-            return Err(ReadFault::Negative { raw: rate.to_string() });
+            return Err(ReadFault::Negative { raw: exact(*rate).to_string() });
         }
         cumulative.sort_by(|one, other| one.0.total_cmp(&other.0));
         match cumulative.last() {
@@ -200,7 +205,7 @@ impl Buckets {
 
     fn above(&self, what: String) -> ReadFault {
         let largest = self.cumulative.iter().rev().map(|(bound, _)| *bound).find(|bound| bound.is_finite());
-        ReadFault::AboveLargestBucket { what, largest: format!("{} s", largest.unwrap_or_default()) }
+        ReadFault::AboveLargestBucket { what, largest: format!("{} s", exact(largest.unwrap_or_default())) }
     }
 }
 

@@ -67,7 +67,8 @@ pub(crate) async fn history(
         let Some(query) = query else { continue };
         let mut samples = Vec::new();
         let read = async {
-            let (endpoint, text) = planned(sources, &request.namespace, &query.source, &query.query)?;
+            let (endpoint, text) =
+                planned(sources, &request.namespace, &query.source, &query.query, range.points_per_piece())?;
             for piece in range.pieces() {
                 samples.extend(one_series(prometheus::range(endpoint, &text, piece).await?)?);
             }
@@ -94,13 +95,13 @@ async fn from_histogram(
 ) -> Result<(), ReadFault> {
     let namespace = &request.namespace;
     let now = histogram::queries(requests)?.buckets;
-    let (endpoint, now) = planned(sources, namespace, &requests.source, &now)?;
+    let (endpoint, now) = planned(sources, namespace, &requests.source, &now, 1)?;
     // Which bounds there are is asked of the present; their text is needed as the exporter writes it.
     let present = prometheus::by_label(endpoint, &now, "le").await?;
     let labels: Vec<_> = present.elements.iter().map(|element| element.label.as_str()).collect();
     let enclosing = enclosing(&labels, request.target_secs, requests.unit)?;
     let query = histogram::narrowed(requests, &enclosing)?;
-    let (endpoint, query) = planned(sources, namespace, &requests.source, &query)?;
+    let (endpoint, query) = planned(sources, namespace, &requests.source, &query, range.points_per_piece())?;
     for piece in range.pieces() {
         for (time_secs, buckets) in by_time(prometheus::range(endpoint, &query, piece).await?, requests.unit)?
         {
@@ -136,7 +137,7 @@ fn enclosing<'a>(labels: &[&'a str], target_secs: f64, unit: Unit) -> Result<Vec
 }
 
 /// Buckets of each instant, in order of time. Values that are no numbers are gaps.
-fn by_time(series: Vec<Series>, unit: Unit) -> Result<BTreeMap<i64, Vec<(f64, f64)>>, ReadFault> {
+pub(crate) fn by_time(series: Vec<Series>, unit: Unit) -> Result<BTreeMap<i64, Vec<(f64, f64)>>, ReadFault> {
     let mut by_time: BTreeMap<i64, Vec<(f64, f64)>> = BTreeMap::new();
     for one in series {
         let bound = histogram::parse_bound(one.metric.get("le").map_or("", String::as_str), unit)?;
@@ -150,7 +151,7 @@ fn by_time(series: Vec<Series>, unit: Unit) -> Result<BTreeMap<i64, Vec<(f64, f6
 }
 
 /// The samples of the only series; none when there is none.
-fn one_series(series: Vec<Series>) -> Result<Vec<(f64, f64)>, ReadFault> {
+pub(crate) fn one_series(series: Vec<Series>) -> Result<Vec<(f64, f64)>, ReadFault> {
     if 1 < series.len() {
         return Err(ReadFault::SeveralSeries { series: series.len() });
     }

@@ -4,6 +4,7 @@
 
 use jiff::Timestamp;
 use rlscaler_core::observation::{Reading, Signal, Signals};
+use rlscaler_core::text::{exact, fixed};
 
 use crate::fault::ReadFault;
 use crate::metrics_api;
@@ -108,9 +109,9 @@ pub(crate) fn constant_price(price: f64) -> Outcome {
     let read = if price.is_nan() {
         Err(ReadFault::NotANumber)
     } else if price.is_infinite() {
-        Err(ReadFault::Infinite { raw: price.to_string() })
+        Err(ReadFault::Infinite { raw: exact(price).to_string() })
     } else if price < 0.0 {
-        Err(ReadFault::Negative { raw: price.to_string() })
+        Err(ReadFault::Negative { raw: exact(price).to_string() })
     } else {
         Ok(Value { value: price, age: Age::Known { secs: 0.0, sample_time: None }, note: None })
     };
@@ -118,7 +119,7 @@ pub(crate) fn constant_price(price: f64) -> Outcome {
         name: SignalName::Price,
         query: "spec.cost.perReplicaHour".to_owned(),
         unit: SignalName::Price.unit(),
-        raw: Some(price.to_string()),
+        raw: Some(exact(price).to_string()),
         max_age_secs: f64::INFINITY,
         read,
         hints: Vec::new(),
@@ -195,7 +196,10 @@ impl Outcome {
             Ok(Value { age: Age::Known { secs, sample_time }, .. }) if state == State::Stale => {
                 let limit = self.max_age_secs;
                 (
-                    Some(format!("the newest sample is {secs:.0} s old, the limit is {limit:.0} s")),
+                    Some(format!(
+                        "the newest sample is {} s old, the limit is {limit:.0} s",
+                        fixed(*secs, 0)
+                    )),
                     *sample_time,
                     None,
                 )
@@ -287,7 +291,10 @@ pub(crate) fn pods_note(used: &metrics_api::CpuUse) -> Option<String> {
 
 /// A number of ours for people: six decimals, no trailing zeros.
 pub(crate) fn shown(value: f64) -> String {
-    let text = format!("{value:.6}");
+    let text = fixed(value, 6).to_string();
+    if text.contains('e') {
+        return text;
+    }
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 

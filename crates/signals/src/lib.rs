@@ -22,6 +22,7 @@ pub mod promql;
 pub mod read;
 pub mod report;
 pub mod request;
+pub mod saved;
 pub mod sources;
 
 pub use config::{Config, ConfigFault, SourceConfig};

@@ -75,7 +75,13 @@ pub(crate) async fn list(
     if MAX_LIST_BYTES < body.len() {
         return Err(ReadFault::Oversized { limit_bytes: MAX_LIST_BYTES });
     }
-    let list: PodMetricsList = serde_json::from_slice(&body).map_err(|error| broken(error.to_string()))?;
+    items(&body)
+}
+
+/// The pods of a list as it came.
+pub(crate) fn items(body: &[u8]) -> Result<Vec<PodMetrics>, ReadFault> {
+    let list: PodMetricsList = serde_json::from_slice(body)
+        .map_err(|error| ReadFault::MetricsApi { why: printable(&error.to_string()), transient: true })?;
     Ok(list.items)
 }
 

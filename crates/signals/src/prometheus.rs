@@ -62,7 +62,7 @@ async fn instant(endpoint: &Endpoint, query: &str) -> Result<Returned, ReadFault
     wire::parse(&endpoint.post("api/v1/query", &form).await?)
 }
 
-fn one_number(returned: Returned) -> Result<Number, ReadFault> {
+pub(crate) fn one_number(returned: Returned) -> Result<Number, ReadFault> {
     let Returned { data, warnings } = returned;
     let Point(evaluated_secs, text) = match data {
         Data::Scalar(point) => point,
@@ -83,7 +83,7 @@ fn one_number(returned: Returned) -> Result<Number, ReadFault> {
 const NATIVE_HISTOGRAM: &str =
     "a native histogram (use histogram_quantile, histogram_count or histogram_fraction)";
 
-fn keyed(returned: Returned, label: &str) -> Result<ByLabel, ReadFault> {
+pub(crate) fn keyed(returned: Returned, label: &str) -> Result<ByLabel, ReadFault> {
     let Returned { data, warnings } = returned;
     let Data::Vector(samples) = data else {
         return Err(ReadFault::WrongType { got: "no vector" });
@@ -109,6 +109,12 @@ pub(crate) struct Range {
 }
 
 impl Range {
+    /// Points of the longest piece.
+    pub(crate) fn points_per_piece(self) -> u64 {
+        let points = (self.end_secs - self.start_secs) / self.step_secs.max(1) + 1;
+        u64::try_from(points).unwrap_or(0).min(MAX_POINTS_PER_QUERY as u64)
+    }
+
     /// Consecutive pieces, none with more points than Prometheus answers, no point in two of them.
     pub(crate) fn pieces(self) -> impl Iterator<Item = Range> {
         let Range { start_secs, end_secs, step_secs } = self;
@@ -137,7 +143,11 @@ pub(crate) async fn range(endpoint: &Endpoint, query: &str, piece: Range) -> Res
         ("step", step.as_str()),
         ("timeout", timeout.as_str()),
     ];
-    match wire::parse(&endpoint.post("api/v1/query_range", &form).await?)?.data {
+    matrix(wire::parse(&endpoint.post("api/v1/query_range", &form).await?)?)
+}
+
+pub(crate) fn matrix(returned: Returned) -> Result<Vec<Series>, ReadFault> {
+    match returned.data {
         Data::Matrix(series) => Ok(series),
         _ => Err(ReadFault::WrongType { got: "no range vector" }),
     }

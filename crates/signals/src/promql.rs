@@ -13,18 +13,22 @@ use promql_parser::parser::{self, Expr, VectorSelector};
 use crate::config::is_label_name;
 use crate::fault::{ReadFault, printable};
 
+mod shape;
+
+pub use shape::{MAX_NESTING, MAX_REGEX_BYTES, MAX_REGEX_COPIES};
+
 /// Longest query, bytes.
 pub const MAX_QUERY_BYTES: usize = 4_096;
-/// Deepest nesting of brackets; with the length it bounds the depth of the tree.
-pub const MAX_NESTING: usize = 64;
 /// Longest range of a range selector or subquery. A day at 15-s scrapes is 5,760 samples per series.
 pub const MAX_RANGE: Duration = Duration::from_secs(24 * 60 * 60);
 /// Most selectors in one query.
 pub const MAX_SELECTORS: usize = 32;
 /// Most evaluations that subqueries may ask for, nested ones multiplied.
 pub const MAX_SUBQUERY_STEPS: u64 = 11_000;
-/// Most operators in one query: each adds a level to the tree.
-const MAX_OPERATORS: usize = 256;
+/// Most seconds of samples that one selector may read for one answer: its range, times the evaluations that subqueries
+/// and range queries ask for. At 15-s scrapes it is 2.7 million samples a series; Prometheus itself gives up at 50 million
+/// in all.
+pub const MAX_READ_SECS: u64 = 40_000_000;
 /// Step of a subquery that names none: Prometheus' default evaluation interval.
 const DEFAULT_SUBQUERY_STEP: Duration = Duration::from_secs(60);
 
@@ -42,7 +46,19 @@ pub struct Confinement<'a> {
 /// # Errors
 /// [`ReadFault::BadQuery`] when it is not PromQL, costs too much, or cannot be confined for certain.
 pub fn admit(query: &str, confinement: Option<Confinement<'_>>) -> Result<String, ReadFault> {
-    let tree = check(query)?;
+    admit_for(1, query, confinement)
+}
+
+/// As [`admit`], for a range query that evaluates it so many times.
+///
+/// # Errors
+/// As [`admit`]; what is cheap once may be too dear for so many instants.
+pub fn admit_for(
+    evaluations: u64,
+    query: &str,
+    confinement: Option<Confinement<'_>>,
+) -> Result<String, ReadFault> {
+    let tree = check(query, evaluations)?;
     let Some(confinement) = confinement else {
         return Ok(query.trim().to_owned());
     };
@@ -64,7 +80,7 @@ pub(crate) fn selector(metric: &str, matchers: &str) -> Result<VectorSelector, R
     if !is_metric_name(metric) {
         return Err(bad(format!("{:?} is not a metric name", printable(metric))));
     }
-    let Expr::VectorSelector(selector) = check(&format!("{metric}{{{matchers}}}"))? else {
+    let Expr::VectorSelector(selector) = check(&format!("{metric}{{{matchers}}}"), 1)? else {
         return Err(bad("the matchers must be label matchers only, such as app=\"web\""));
     };
     let VectorSelector { name, matchers: found, offset, at } = &selector;
@@ -92,46 +108,24 @@ pub(crate) fn written_out(tree: Expr) -> Result<String, ReadFault> {
 }
 
 fn bad(why: impl Into<String>) -> ReadFault {
-    ReadFault::BadQuery { why: why.into() }
+    ReadFault::BadQuery { field: "query", why: why.into() }
 }
 
-fn check(query: &str) -> Result<Expr, ReadFault> {
+fn check(query: &str, evaluations: u64) -> Result<Expr, ReadFault> {
     if query.trim().is_empty() {
         return Err(bad("it is empty"));
     }
     if MAX_QUERY_BYTES < query.len() {
         return Err(bad(format!("it is longer than {MAX_QUERY_BYTES} bytes")));
     }
-    check_nesting(query)?;
+    shape::check(query)?;
     let tree = parse(query)?;
     let mut selectors = 0;
-    check_cost(&tree, 1, &mut selectors)?;
+    check_cost(&tree, evaluations, &mut selectors)?;
     if MAX_SELECTORS < selectors {
         return Err(bad(format!("it has {selectors} selectors, more than {MAX_SELECTORS}")));
     }
     Ok(tree)
-}
-
-/// Bounds the depth of the tree before it is built, as it is walked by recursion. Brackets and operators inside
-/// strings are counted as well: that errs on the side of refusing.
-fn check_nesting(query: &str) -> Result<(), ReadFault> {
-    let mut depth = 0usize;
-    let mut operators = 0usize;
-    for byte in query.bytes() {
-        match byte {
-            b'(' | b'[' | b'{' => depth += 1,
-            b')' | b']' | b'}' => depth = depth.saturating_sub(1),
-            b'+' | b'-' | b'*' | b'/' | b'%' | b'^' | b'<' | b'>' | b'=' => operators += 1,
-            _ => {}
-        }
-        if MAX_NESTING < depth {
-            return Err(bad(format!("it is nested deeper than {MAX_NESTING} brackets")));
-        }
-    }
-    if MAX_OPERATORS < operators {
-        return Err(bad(format!("it has more than {MAX_OPERATORS} operator signs")));
-    }
-    Ok(())
 }
 
 fn parse(query: &str) -> Result<Expr, ReadFault> {
@@ -167,12 +161,21 @@ fn check_cost(tree: &Expr, evaluations: u64, selectors: &mut usize) -> Result<()
             }
             check_cost(&node.expr, evaluations, selectors)
         }
+        // `info` reads series of its own, which no matcher of ours would confine.
+        Expr::Call(node) if node.func.name == "info" => Err(bad("info() is not supported")),
         Expr::Call(node) => {
             node.args.args.iter().try_for_each(|argument| check_cost(argument, evaluations, selectors))
         }
         Expr::VectorSelector(node) => check_selector(node, selectors),
         Expr::MatrixSelector(node) => {
             check_range(node.range)?;
+            let read_secs = evaluations.saturating_mul(node.range.as_secs().max(1));
+            if MAX_READ_SECS < read_secs {
+                return Err(bad(format!(
+                    "a range of {} s evaluated {evaluations} times reads more than {MAX_READ_SECS} s of samples",
+                    node.range.as_secs()
+                )));
+            }
             check_selector(&node.vs, selectors)
         }
         Expr::NumberLiteral(_) | Expr::StringLiteral(_) => Ok(()),
@@ -191,20 +194,21 @@ fn check_range(range: Duration) -> Result<(), ReadFault> {
     Ok(())
 }
 
-/// A selector names its metric; one that takes any metric would read the whole database.
+/// A selector names its metric, or several joined by `|`; one that takes any metric, or all but a few, would read the
+/// whole database.
 fn check_selector(selector: &VectorSelector, selectors: &mut usize) -> Result<(), ReadFault> {
-    /// No metric is called this.
-    const NO_METRIC: &str = "rlscaler:no_such_metric";
     *selectors += 1;
     if !selector.matchers.or_matchers.is_empty() {
         return Err(bad("`or` between matchers is not PromQL"));
     }
+    let names = |matcher: &Matcher| match &matcher.op {
+        MatchOp::Equal => !matcher.value.is_empty(),
+        MatchOp::Re(_) => matcher.value.split('|').all(is_metric_name),
+        MatchOp::NotEqual | MatchOp::NotRe(_) => false,
+    };
     let mut by_name = selector.matchers.matchers.iter().filter(|matcher| matcher.name == METRIC_NAME);
-    let named = selector.name.is_some()
-        || by_name.any(|matcher| {
-            matches!(matcher.op, MatchOp::Equal | MatchOp::Re(_)) && !matcher.is_match(NO_METRIC)
-        });
-    if named { Ok(()) } else { Err(bad("every selector must name its metric")) }
+    let named = selector.name.is_some() || by_name.any(names);
+    if named { Ok(()) } else { Err(bad("every selector must name its metric, or several as a|b")) }
 }
 
 fn confine(tree: Expr, to: Confinement<'_>) -> Expr {
@@ -265,6 +269,9 @@ pub(crate) fn in_written_order(mut selector: VectorSelector) -> VectorSelector {
 fn is_metric_name(text: &str) -> bool {
     !text.starts_with(':') && is_label_name(&text.replace(':', "_"))
 }
+
+#[cfg(test)]
+mod attempts;
 
 #[cfg(test)]
 #[path = "promql_tests.rs"]

@@ -3,6 +3,7 @@
 use insta::assert_snapshot;
 use proptest::prelude::*;
 
+use super::shape::MAX_OPERATORS;
 use super::*;
 
 const SHOP: Confinement<'static> = Confinement { label: "namespace", value: "shop" };
@@ -90,14 +91,72 @@ fn without_confinement_the_text_is_sent_as_it_is_written() {
 fn what_is_not_promql_is_refused_with_the_reason() {
     check_refused("", "it is empty");
     check_refused("  ", "it is empty");
-    check_refused("sum(", "not PromQL");
+    check_refused("sum() by", "not PromQL");
     check_refused("http://prometheus/", "not PromQL");
     check_refused("select * from x", "not PromQL");
-    check_refused("a{b=\"c\"", "not PromQL");
+    check_refused("a{b=\"c\",,}", "not PromQL");
     check_refused("a{b=~\"(\"}", "not PromQL");
     check_refused("a{b=\"c\" or d=\"e\"}", "`or` between matchers");
-    check_refused("a[1e30]", "the query cannot be used");
-    check_refused("a[5m:1e300]", "the query cannot be used");
+    check_refused("a[1e30]", "the number at character 3 has too many digits");
+    check_refused("a[5m:1e300]", "the number at character 6 has too many digits");
+    check_refused("a offset 1e30", "too many digits");
+    check_refused("a offset -inf", "the offset at character 11 is no duration");
+    // The parser leaves out a part that it cannot hold; the source would not.
+    check_refused("rate(a[9999999999s1m])", "the number at character 8 has too many digits");
+}
+
+#[test]
+fn a_bracket_or_string_that_breaks_off_is_named_with_its_place() {
+    for (query, expected) in [
+        ("sum(rate(a[5m])", "`(` at character 4 is never closed"),
+        ("sum(a))", "`)` at character 7 closes nothing"),
+        ("rate(a[5m)", "`)` at character 10 does not close `[` at character 7"),
+        ("a{b=\"c\"", "`{` at character 2 is never closed"),
+        ("a{b=\"c}", "the string at character 5 never ends"),
+        ("a{b=`c`", "`{` at character 2 is never closed"),
+        ("a{b=`c\\`}", "a backtick after a backslash, at character 7"),
+        ("a # (\r)", "`)` at character 7 closes nothing"),
+        ("a{b=\"c\n\"}", "the string at line 1, character 5 never ends"),
+        ("sum(\n  rate(a[5m])\n))", "`)` at line 3, character 2 closes nothing"),
+        ("größe{}) ", "`)` at character 8 closes nothing"),
+        ("a # (\n)", "`)` at line 2, character 1 closes nothing"),
+    ] {
+        check_refused(query, expected);
+    }
+    for fine in ["a{b=\")\"}", "a{b='\\'('}", "a # ( [ {", "sum(a{b=`\"[`})"] {
+        assert!(admit(fine, None).is_ok(), "{fine}: {:?}", admit(fine, None));
+    }
+}
+
+#[test]
+fn a_regular_expression_is_bounded_before_it_is_compiled() {
+    let regex = |expression: &str| format!("a{{b=~\"{expression}\"}}");
+    assert!(admit(&regex(r"web-[a-f0-9]{8,10}-[a-z0-9]{5}"), None).is_ok());
+    assert!(admit(&regex(&"x".repeat(MAX_REGEX_BYTES)), None).is_ok());
+    check_refused(
+        &regex(&"x".repeat(MAX_REGEX_BYTES + 1)),
+        "the regular expression at character 6 is longer",
+    );
+    assert!(admit(&regex("(x{10}){100}"), None).is_ok());
+    check_refused(&regex("(x{11}){100}"), "ask for more than 1000 copies");
+    check_refused(&regex("(x{1,11}){0,100}"), "ask for more than 1000 copies");
+    check_refused(&regex("x{99999999999999999999}"), "not PromQL");
+    check_refused(&regex(r"(\\w\\w){501}"), "more than 1000 character classes");
+    check_refused(
+        &format!("a{{{}}}", vec![r#"b=~"\\pL{300}""#; 4].join(",")),
+        "more than 1000 character classes",
+    );
+    // A value that is compared is no expression.
+    assert!(admit("a{b=\"{999999}{999999}\"}", None).is_ok());
+}
+
+#[test]
+fn what_is_cheap_once_may_be_too_dear_for_a_range_of_instants() {
+    let points = crate::prometheus::MAX_POINTS_PER_QUERY as u64;
+    assert!(admit_for(points, "rate(a[1h])", None).is_ok());
+    assert!(admit_for(points, "rate(a[2h])", None).is_err());
+    assert!(admit("max_over_time(rate(a[5m])[1h:])", None).is_ok());
+    assert!(admit_for(points, "max_over_time(rate(a[5m])[1h:])", None).is_err());
 }
 
 #[test]
@@ -106,6 +165,10 @@ fn a_query_is_bounded_in_cost() {
     check_refused("{__name__=~\".+\"}", "must name its metric");
     check_refused("{__name__!=\"a\"}", "non-empty matcher");
     check_refused("{__name__!=\"\"}", "must name its metric");
+    // All metrics but those that begin as the one nobody has.
+    check_refused("{__name__=~\"[^r].*|r[^l].*\"}", "must name its metric");
+    check_refused("{__name__=~\"a|\",b=\"c\"}", "must name its metric");
+    check_refused("{__name__=\"\",b=\"c\"}", "must name its metric");
     assert!(admit("{__name__=~\"a|b\"}", None).is_ok());
     assert!(admit("rate(a[1d])", None).is_ok());
     check_refused("rate(a[1d1s])", "a range of 86401 s is longer");
@@ -113,6 +176,9 @@ fn a_query_is_bounded_in_cost() {
     check_refused("max_over_time(a[4h:1s])", "more than 11000 evaluations");
     check_refused("max_over_time(max_over_time(a[3h:])[3h:])", "more than 11000 evaluations");
     check_refused("max_over_time(a[1h:1ms])", "more than 11000 evaluations");
+    assert!(admit("max_over_time(rate(a[1h])[1d:1m])", None).is_ok());
+    check_refused("max_over_time(rate(a[1d])[1d:10s])", "reads more than 40000000 s of samples");
+    check_refused("info(a)", "info() is not supported");
     let selectors = |n: usize| vec!["a"; n].join("+");
     assert!(admit(&selectors(MAX_SELECTORS), None).is_ok());
     check_refused(&selectors(MAX_SELECTORS + 1), "33 selectors");

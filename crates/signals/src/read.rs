@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use futures::future::join;
+use rlscaler_core::text::exact;
 use tokio::time::timeout;
 
 use crate::fault::ReadFault;
@@ -67,21 +68,30 @@ fn plan<'a>(
     freshness: Option<&str>,
 ) -> Result<Plan<'a>, ReadFault> {
     let endpoint = sources.find(source, namespace)?;
-    let label = endpoint.config().enforce_namespace_label.as_deref();
-    let confinement = label.map(|label| Confinement { label, value: namespace });
+    let confinement = confinement(endpoint, namespace);
     let query = promql::admit(query, confinement)?;
-    let freshness = freshness.map(|freshness| promql::admit(freshness, confinement)).transpose()?;
+    let freshness = freshness.map(|freshness| promql::admit(freshness, confinement));
+    let freshness = freshness.transpose().map_err(|fault| fault.of_freshness_query())?;
     Ok(Plan { endpoint, query, freshness })
 }
 
-/// One query of a policy, confined as its source demands, for other readers than `read`.
+/// What the source demands of every selector.
+fn confinement<'a>(endpoint: &'a Endpoint, namespace: &'a str) -> Option<Confinement<'a>> {
+    let label = endpoint.config().enforce_namespace_label.as_deref();
+    label.map(|label| Confinement { label, value: namespace })
+}
+
+/// One query of a policy, confined as its source demands, for a range of so many points.
 pub(crate) fn planned<'a>(
     sources: &'a Sources,
     namespace: &str,
     source: &str,
     query: &str,
+    points: u64,
 ) -> Result<(&'a Endpoint, String), ReadFault> {
-    plan(sources, namespace, source, query, None).map(|plan| (plan.endpoint, plan.query))
+    let endpoint = sources.find(source, namespace)?;
+    let query = promql::admit_for(points, query, confinement(endpoint, namespace))?;
+    Ok((endpoint, query))
 }
 
 async fn within<T>(
@@ -254,7 +264,11 @@ impl Ask<'_> {
                 let within = buckets.within(self.request.target_secs)?;
                 let note = within.between.map(|(lower, upper)| {
                     let target = self.request.target_secs;
-                    format!("the target of {target} s lies between the buckets {lower} s and {upper} s: interpolated")
+                    format!(
+                        "the target of {target} s lies between the buckets {} s and {} s: interpolated",
+                        exact(lower),
+                        exact(upper)
+                    )
                 });
                 (within.ratio, note)
             }

@@ -4,6 +4,7 @@ use std::fmt;
 
 use jiff::Timestamp;
 use rlscaler_core::observation::Signals;
+use rlscaler_core::text::{exact, fixed};
 
 use crate::fault::FaultClass;
 
@@ -205,14 +206,16 @@ impl fmt::Display for Hint {
         match self {
             Self::UnitLooksWrong { value_secs, target_secs } => write!(
                 f,
-                "the latency of {value_secs} s is {:.0} times the target of {target_secs} s: if the query answers in \
-                 milliseconds, set `unit: Milliseconds`",
-                value_secs / target_secs
+                "the latency of {} s is {} times the target of {} s: if the query answers in milliseconds, set \
+                 `unit: Milliseconds`",
+                exact(*value_secs),
+                fixed(value_secs / target_secs, 0),
+                exact(*target_secs)
             ),
             Self::ClockSkew { source, ahead_secs } => write!(
                 f,
-                "the clock of source {source} is {:.0} s {} the operator's",
-                ahead_secs.abs(),
+                "the clock of source {source} is {} s {} the operator's",
+                fixed(ahead_secs.abs(), 0),
                 if *ahead_secs < 0.0 { "behind" } else { "ahead of" }
             ),
             Self::SourceWarning { signal, text } => write!(f, "the source warns about {signal}: {text}"),

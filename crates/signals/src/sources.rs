@@ -62,7 +62,9 @@ impl Sources {
     /// The source, if there is one of this name and the namespace may use it.
     pub(crate) fn find(&self, name: &str, namespace: &str) -> Result<&Endpoint, ReadFault> {
         let Some(endpoint) = self.endpoints.get(name) else {
-            let known = self.endpoints.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+            // Only those the namespace may use: which other tenants there are is nobody's business.
+            let usable = self.configured().filter(|source| source.allows(namespace));
+            let known = usable.map(|source| source.name.as_str()).collect::<Vec<_>>().join(", ");
             let known = if known.is_empty() { "none".to_owned() } else { known };
             return Err(ReadFault::UnknownSource { name: crate::fault::printable(name), known });
         };

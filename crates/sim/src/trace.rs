@@ -86,6 +86,14 @@ impl Trace {
         }
     }
 
+    /// A trace in any accepted form from any reader; `name` stands in errors as well.
+    ///
+    /// # Errors
+    /// Says what was expected, where.
+    pub fn read(reader: impl std::io::BufRead + 'static, name: &str) -> Result<Self, TraceFault> {
+        read::read_from(Box::new(reader), name, name)
+    }
+
     /// Its name, as shown in tables.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -172,8 +180,8 @@ fn open_generator(what: &str, generator: &str) -> Result<Trace, TraceFault> {
 /// A piece of input as an error shows it: one line, shortened.
 pub(crate) fn shorten(text: &str) -> String {
     const MAX_SHOWN: usize = 80;
-    let line = text.trim_end().chars().map(|c| if c.is_control() { '.' } else { c });
-    let shown: String = line.clone().take(MAX_SHOWN).collect();
-    let more = if line.count() > MAX_SHOWN { "…" } else { "" };
+    let line = text.trim_end();
+    let shown = rlscaler_core::text::visible(line, MAX_SHOWN);
+    let more = if line.chars().nth(MAX_SHOWN).is_some() { "…" } else { "" };
     format!("`{shown}{more}`")
 }

@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use rlscaler_api::conditions::{ConditionReason as Why, ConditionType as Kind};
 use rlscaler_api::limits::{MAX_MESSAGE_CHARS, cut};
 use rlscaler_api::overrides::Resolved;
-use rlscaler_api::validate::{Fault, Faults};
+use rlscaler_api::validate::{Fault, Faults, Queries};
 use rlscaler_core::decision::{Active, Limited};
 use rlscaler_core::settings::{Mode, Override, Settings};
 use rlscaler_core::{Decision, Driver, Pods, Reason};
@@ -17,6 +17,7 @@ use rlscaler_signals::report::SignalReport;
 use super::conflicts::Conflict;
 use super::pods::{Broken, Counted};
 use super::seen::Seen;
+use super::wish;
 use crate::models::Chosen;
 use crate::rivals::RivalKind;
 
@@ -59,6 +60,8 @@ pub struct Facts<'a> {
     pub settings: &'a Settings,
     /// A person's will.
     pub will: &'a Resolved,
+    /// What the policy asks to be read.
+    pub queries: &'a Queries,
     /// What was seen.
     pub seen: &'a Seen,
     /// What was decided.
@@ -79,7 +82,7 @@ pub struct Facts<'a> {
 #[must_use]
 pub fn findings(facts: &Facts<'_>) -> Vec<Finding> {
     vec![
-        ready(&facts.seen.report, facts.notes),
+        ready(&facts.seen.report, facts.queries, facts.notes),
         active(facts.seen, facts.decision),
         limited(facts.seen, facts.decision),
         paused(facts.will, facts.settings.mode),
@@ -118,12 +121,19 @@ pub fn able(settings: &Settings, decision: &Decision) -> Finding {
     }
 }
 
-fn ready(report: &SignalReport, notes: &[Fault]) -> Finding {
-    let misconfigured = report.details.iter().filter(|detail| detail.is_misconfigured);
-    let faults: Vec<String> = misconfigured
-        .map(|detail| format!("signal {}: {}", detail.name, detail.why.as_deref().unwrap_or("cannot be had")))
-        .collect();
-    if !faults.is_empty() {
+fn ready(report: &SignalReport, queries: &Queries, notes: &[Fault]) -> Finding {
+    let misconfigured: Vec<_> = report.details.iter().filter(|detail| detail.is_misconfigured).collect();
+    if !misconfigured.is_empty() {
+        let of_text = wish::faults(queries);
+        let mut faults: Vec<String> = of_text.iter().map(ToString::to_string).collect();
+        // What is not the text's fault is the source's configuration.
+        let others = misconfigured.iter().filter_map(|detail| {
+            let place = wish::place(queries, detail.name);
+            let told = of_text.iter().any(|fault| fault.field.starts_with(&place));
+            (!told).then(|| format!("{place}: {}", detail.why.as_deref().unwrap_or("cannot be had")))
+        });
+        faults.extend(others);
+        faults.dedup();
         return finding(Kind::Ready, Holds::No, Why::InvalidPolicy, faults.join("; "));
     }
     let mut message = "the policy is valid and its target exists".to_owned();

@@ -68,6 +68,7 @@ fn check(change: impl FnOnce(&mut Case)) -> (Plan, Vec<String>, RLReplicaPolicyS
     };
     let facts = Facts {
         settings: &settings,
+        queries: &rlscaler_api::validate::Queries::default(),
         will: &will,
         seen: &seen,
         decision: &decision,

@@ -82,8 +82,10 @@ pub async fn status(
 pub async fn tell(ctx: &Context, about: &About, untold: &mut Untold) {
     let api: Api<Event> = Api::namespaced(ctx.client.clone(), &about.namespace);
     while let Some(Waiting { telling, at, .. }) = untold.first() {
-        let Telling { reason, note, .. } = telling;
+        let reason = telling.reason;
         let event = event(about, telling, &ctx.instance, *at);
+        // As in the event: cut, and nothing hidden in it.
+        let note = event.note.as_deref();
         let Err(error) = call(api.create(&PostParams::default(), &event)).await else {
             tracing::info!(namespace = about.namespace, policy = about.name, reason, note, "told");
             untold.done();

@@ -115,12 +115,13 @@ fn fnv1a(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, mix)
 }
 
-/// At most so many bytes, at a character's end.
+/// At most so many bytes, at a character's end, nothing hidden in it.
 #[must_use]
 pub fn cut(text: &str, max_bytes: usize) -> String {
     const ELLIPSIS: &str = "…";
+    let text = rlscaler_core::text::visible(text, max_bytes);
     if text.len() <= max_bytes {
-        return text.to_owned();
+        return text;
     }
     let mut end = max_bytes - ELLIPSIS.len();
     while !text.is_char_boundary(end) {
@@ -157,6 +158,13 @@ mod tests {
         assert_eq!(first, name(&about("web"), &telling("10:00")));
         assert_ne!(first, name(&about("web"), &telling("10:05")));
         assert!(first.starts_with("web.") && first.len() == 4 + 16, "{first}");
+    }
+
+    #[test]
+    fn a_note_cannot_forge_a_line_or_turn_the_text_around() {
+        let forged = Telling { note: "load\nWarning  Evil\u{202e}\u{1b}[2J".into(), ..telling("x") };
+        let event = event(&about("web"), &forged, "pod", Timestamp::UNIX_EPOCH);
+        assert_eq!(event.note.unwrap(), "load Warning  Evil  [2J");
     }
 
     #[test]

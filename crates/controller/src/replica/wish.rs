@@ -1,10 +1,13 @@
 //! From a validated policy to what the readers of signals are asked. Pure.
 
 use rlscaler_api::policy::{LatencyUnit, OnEmpty as WireOnEmpty};
-use rlscaler_api::validate::{HistogramQuery, Queries, Query, Validated};
+use rlscaler_api::validate::{Fault, HistogramQuery, Queries, Query, Validated};
+use rlscaler_signals::fault::ReadFault;
+use rlscaler_signals::report::SignalName;
 use rlscaler_signals::request::{
     CpuRequest, HistogramRequest, OnEmpty, PriceRequest, QueryRequest, SignalRequest, Unit,
 };
+use rlscaler_signals::{histogram as buckets, promql};
 
 /// What is to be read for the policy. `label_selector` is the target's and narrows what the metrics API lists.
 #[must_use]
@@ -25,6 +28,56 @@ pub fn request(namespace: &str, validated: &Validated, label_selector: &str) -> 
             max_age_secs: cpu.max_age_secs,
         }),
         price: price.as_ref().map(|price| PriceRequest::Query(query(price))).or(constant),
+    }
+}
+
+/// What cannot be asked of any source, each by its field: a text that is no PromQL, or that costs too much.
+#[must_use]
+pub fn faults(queries: &Queries) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    let mut add = |field: String, fault: ReadFault| {
+        let message = match fault {
+            ReadFault::BadQuery { why, .. } => why,
+            other => other.to_string(),
+        };
+        faults.push(Fault { field, message });
+    };
+    for name in SignalName::ALL {
+        let Some(query) = query_of(queries, name) else { continue };
+        let place = place(queries, name);
+        if let Err(fault) = promql::admit(&query.query, None) {
+            add(format!("{place}.query"), fault);
+        }
+        if let Some(Err(fault)) = query.freshness_query.as_ref().map(|text| promql::admit(text, None)) {
+            add(format!("{place}.freshnessQuery"), fault);
+        }
+    }
+    if let Some(Err(fault)) = queries.requests.as_ref().map(|requests| buckets::queries(&histogram(requests)))
+    {
+        add("spec.signals.requests.histogram.matchers".to_owned(), fault);
+    }
+    faults
+}
+
+/// Where the policy says how a signal is read.
+#[must_use]
+pub fn place(queries: &Queries, name: SignalName) -> String {
+    match name {
+        SignalName::Price => "spec.cost.prometheus".to_owned(),
+        SignalName::Cpu => "spec.signals.cpu".to_owned(),
+        _ if query_of(queries, name).is_none() => "spec.signals.requests.histogram".to_owned(),
+        _ => format!("spec.signals.{name}.prometheus"),
+    }
+}
+
+fn query_of(queries: &Queries, name: SignalName) -> Option<&Query> {
+    match name {
+        SignalName::Qps => queries.qps.as_ref(),
+        SignalName::Latency => queries.latency.as_ref(),
+        SignalName::Sla => queries.sla.as_ref(),
+        SignalName::Errors => queries.errors.as_ref(),
+        SignalName::Price => queries.price.as_ref(),
+        SignalName::Cpu => None,
     }
 }
 
@@ -69,6 +122,7 @@ fn on_empty_of(on_empty: WireOnEmpty) -> OnEmpty {
 
 #[cfg(test)]
 mod tests {
+    use rlscaler_api::policy::SignalsSpec;
     use rlscaler_api::{Limits, RLReplicaPolicy, validate};
     use serde_json::{Value, json};
 
@@ -105,5 +159,36 @@ mod tests {
         };
         assert_eq!(histogram(json!({"onEmpty": "Zero"})), Some(OnEmpty::Zero));
         assert_eq!(histogram(json!({})), Some(OnEmpty::Error));
+    }
+
+    fn faults_of(signals: Value) -> Vec<String> {
+        let signals: SignalsSpec = serde_json::from_value(signals).unwrap();
+        let mut spec = crate::fake::Stage::new(0.0).policy(|_| {}).spec;
+        spec.signals = signals;
+        let validated = validate(&spec, Limits::default()).unwrap();
+        faults(&validated.queries).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_query_that_breaks_off_is_named_by_field_and_place() {
+        let signals = json!({
+            "qps": {"prometheus": {"source": "default", "query": "sum(rate(a[1m])", "freshnessQuery": "max(timestamp(a)))"}},
+            "errors": {"prometheus": {"source": "default", "query": "up"}},
+            "requests": {"histogram": {"source": "default", "metric": "a", "matchers": "b=\"c\"} or secret{d=\"e\""}},
+        });
+        assert_eq!(
+            faults_of(signals),
+            [
+                "spec.signals.qps.prometheus.query: `(` at character 4 is never closed",
+                "spec.signals.qps.prometheus.freshnessQuery: `)` at character 18 closes nothing",
+                "spec.signals.requests.histogram.matchers: the matchers must be label matchers only, such as app=\"web\"",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_query_that_can_be_asked_has_no_fault() {
+        let signals = json!({"qps": {"prometheus": {"source": "default", "query": "sum(rate(a[1m]))", "freshnessQuery": "max(timestamp(a))"}}});
+        assert_eq!(faults_of(signals), Vec::<String>::new());
     }
 }

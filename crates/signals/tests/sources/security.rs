@@ -98,17 +98,47 @@ async fn every_query_that_is_sent_is_confined_to_the_namespace() {
         rlscaler_signals::QueryRequest::new("default", r#"topk(scalar(a), b{namespace="billing"})"#);
     errors.freshness_query = Some("max(timestamp(c))".into());
     request.errors = Some(errors);
+    let mut price = rlscaler_signals::QueryRequest::new("default", "max(price)");
+    price.freshness_query = Some(r#"max(timestamp(price{namespace=~".*"}))"#.into());
+    request.price = Some(rlscaler_signals::PriceRequest::Query(price));
     let report = read(&sources, &request).await;
     let window = rlscaler_signals::HistoryWindow { span_secs: 60, step_secs: 60 };
     rlscaler_signals::ReadSignals::history(&sources, &request, now(), window).await;
     let asked = script.asked();
-    assert_eq!(asked.len(), 6);
+    assert_eq!(asked.len(), 8);
     for asked in &asked {
         let selectors = asked.query().matches('{').count();
         assert_eq!(asked.query().matches(r#"namespace="shop""#).count(), selectors, "{}", asked.query());
     }
     let shown = &report.detail(rlscaler_signals::SignalName::Errors).unwrap().query;
     assert_eq!(shown, r#"topk(scalar(a{namespace="shop"}), b{namespace="billing",namespace="shop"})"#);
+}
+
+#[tokio::test]
+async fn nothing_is_asked_with_a_freshness_query_that_cannot_be_used() {
+    let script = Script::start(|_| number("1")).await;
+    let mut request = only_qps("up");
+    if let Some(qps) = &mut request.qps {
+        qps.freshness_query = Some(r#"max(timestamp({__name__=~".+"}))"#.into());
+    }
+    let report = read(&sources(vec![script.source("default")]), &request).await;
+    let why = report.details[0].why.clone().unwrap();
+    assert!(
+        why.starts_with("the freshnessQuery cannot be used: every selector must name its metric"),
+        "{why}"
+    );
+    assert!(script.asked().is_empty());
+}
+
+#[tokio::test]
+async fn sources_of_others_are_not_told_of() {
+    let script = Script::start(|_| number("1")).await;
+    let ours = script.source("ours");
+    let mut theirs = script.source("theirs");
+    theirs.allowed_namespaces = vec!["billing".into()];
+    let report = read(&sources(vec![ours, theirs]), &only_qps("up")).await;
+    let why = report.details[0].why.clone().unwrap();
+    assert!(why.ends_with("(it has: ours)"), "{why}");
 }
 
 #[tokio::test]

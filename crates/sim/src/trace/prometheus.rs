@@ -2,12 +2,16 @@
 
 use std::io::Read;
 
+use rlscaler_core::text::visible;
 use serde::Deserialize;
 
 use super::{Trace, TraceFault, grid};
 
 /// Largest file read: ten times the 11,000 points Prometheus gives at most, with wide labels.
 const MAX_BYTES: u64 = 16 * 1024 * 1024;
+
+/// Longest part of a wrong answer that is shown.
+const MAX_SHOWN_CHARS: usize = 120;
 
 #[derive(Deserialize)]
 struct Answer {
@@ -35,7 +39,7 @@ pub(super) fn read(reader: impl Read, file: &str, name: &str) -> Result<Trace, T
     let content = |expected: &str, found: String| TraceFault::Content {
         file: file.to_owned(),
         expected: expected.to_owned(),
-        found,
+        found: visible(&found, MAX_SHOWN_CHARS),
     };
     let mut bytes = Vec::new();
     let read = reader.take(MAX_BYTES + 1).read_to_end(&mut bytes);
@@ -47,7 +51,7 @@ pub(super) fn read(reader: impl Read, file: &str, name: &str) -> Result<Trace, T
         file: file.to_owned(),
         line: fault.line() as u64,
         expected: "a Prometheus query_range answer in JSON".to_owned(),
-        found: fault.to_string(),
+        found: visible(&fault.to_string(), MAX_SHOWN_CHARS),
     })?;
     let data = match answer.data {
         Some(data) if answer.status == "success" => data,
