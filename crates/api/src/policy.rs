@@ -89,7 +89,10 @@ use crate::status::RLReplicaPolicyStatus;
         .field_path(".minReplicas"),
     validation = Rule::new("!has(self.capacity) || self.capacity.serviceMilliseconds < self.objective.latency.targetMilliseconds")
         .message("objective.latency.targetMilliseconds must be greater than capacity.serviceMilliseconds: no number of replicas answers faster than one request takes.")
-        .field_path(".objective.latency.targetMilliseconds")
+        .field_path(".objective.latency.targetMilliseconds"),
+    validation = Rule::new("!has(self.fallback) || self.fallback.replicas <= self.maxReplicas")
+        .message("fallback.replicas must not be greater than maxReplicas.")
+        .field_path(".fallback.replicas")
 )]
 #[serde(rename_all = "camelCase")]
 pub struct RLReplicaPolicySpec {

@@ -164,7 +164,8 @@ pub fn validate(spec: &RLReplicaPolicySpec, limits: Limits) -> Result<Validated,
         .map(f64::from);
     let price = cost.as_ref().and_then(|cost| price(cost, limits, &mut queries, &mut checks));
     let behavior = behavior::behavior(behavior.as_ref(), limits, &mut checks);
-    let fallback = fallback.as_ref().and_then(|fallback| fallback_of(fallback, limits, &mut checks));
+    let fallback =
+        fallback.as_ref().and_then(|fallback| fallback_of(fallback, *max_replicas, limits, &mut checks));
     if let Some(will) = override_ {
         check_override(will, &mut checks);
     }
@@ -344,7 +345,7 @@ fn price(cost: &CostSpec, limits: Limits, queries: &mut Queries, checks: &mut Ch
     price
 }
 
-fn fallback_of(fallback: &FallbackSpec, limits: Limits, checks: &mut Checks) -> Option<Fallback> {
+fn fallback_of(fallback: &FallbackSpec, max: i32, limits: Limits, checks: &mut Checks) -> Option<Fallback> {
     let FallbackSpec { failure_duration_seconds, replicas } = fallback;
     let failure_secs = match failure_duration_seconds {
         None => Some(DEFAULT_FAILURE_SECS / limits.time_factor),
@@ -352,8 +353,12 @@ fn fallback_of(fallback: &FallbackSpec, limits: Limits, checks: &mut Checks) -> 
             .whole("spec.fallback.failureDurationSeconds", (*secs).into(), 1, MAX_FAILURE_SECS.into())
             .map(f64::from),
     };
-    let replicas = checks.whole("spec.fallback.replicas", (*replicas).into(), 0, MAX_REPLICAS.into());
-    Some(Fallback { failure_secs: failure_secs?, replicas: replicas? })
+    let count = checks.whole("spec.fallback.replicas", (*replicas).into(), 0, MAX_REPLICAS.into());
+    if count.is_some() && max < *replicas {
+        let message = format!("must not be greater than maxReplicas, but {replicas} > {max}");
+        checks.fault("spec.fallback.replicas", message);
+    }
+    Some(Fallback { failure_secs: failure_secs?, replicas: count? })
 }
 
 fn check_override(will: &OverrideSpec, checks: &mut Checks) {

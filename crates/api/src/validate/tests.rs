@@ -78,6 +78,7 @@ fn what_is_within_its_limits_is_accepted() {
         ("/cost", json!({"perReplicaHour": "0.0001", "currency": "EUR"})),
         ("/cost", json!({"prometheus": {"source": "default", "query": "price"}})),
         ("/fallback", json!({"replicas": 0})),
+        ("/fallback", json!({"replicas": 60})),
         ("/override", json!({"mode": "Pin", "replicas": 0, "until": "2020-01-01T00:00:00Z"})),
         ("/model", json!({"name": "base"})),
         ("/signals", json!({})),
@@ -128,6 +129,7 @@ fn what_is_beyond_its_limits_is_refused_by_its_field() {
         ("/cost", json!({"perReplicaHour": "-1"}), "spec.cost.perReplicaHour"),
         ("/cost", json!({"perReplicaHour": "1", "currency": "usd"}), "spec.cost.currency"),
         ("/fallback", json!({"replicas": -1}), "spec.fallback.replicas"),
+        ("/fallback", json!({"replicas": 61}), "spec.fallback.replicas"),
         (
             "/fallback",
             json!({"replicas": 1, "failureDurationSeconds": 0}),
