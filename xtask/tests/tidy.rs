@@ -88,8 +88,9 @@ fn only_apply_and_report_write_to_kubernetes() {
         ".create(&",
         ".delete(&",
     ];
-    // The leader's Lease is the operator's own object, not a user's.
-    const WRITERS: &[&str] = &["replica/apply", "replica/report", "controller/src/lease"];
+    // The leader's Lease is the operator's own object, not a user's. A TokenReview is a question: nothing is stored.
+    const WRITERS: &[&str] =
+        &["replica/apply", "replica/report", "controller/src/lease", "controller/src/authentication"];
     let mut findings = Vec::new();
     for (path, text) in sources().iter().filter(|(path, _)| path.starts_with("crates/controller/src/")) {
         if WRITERS.iter().any(|writer| path.contains(writer)) {

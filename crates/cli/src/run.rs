@@ -15,7 +15,7 @@ use kube::{Client, Config};
 use prometheus_client::registry::Registry;
 use rlscaler_api::Limits;
 use rlscaler_controller::run::Stop;
-use rlscaler_controller::{Health, Metrics, Options, Parts};
+use rlscaler_controller::{Authenticator, Clock, Health, Metrics, Options, Parts};
 use rlscaler_signals::Sources;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -42,6 +42,9 @@ pub(crate) struct Args {
     /// Where /metrics, /healthz and /readyz are served.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "0.0.0.0:8080")]
     metrics_address: SocketAddr,
+    /// Serve /metrics only to whoever has a bearer token that the API server knows (TokenReview).
+    #[arg(long)]
+    metrics_authentication: bool,
     /// Run only while holding a Lease, so that several operators may stand by.
     #[arg(long, action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
     leader_elect: bool,
@@ -110,14 +113,17 @@ async fn operate(args: &Args) -> anyhow::Result<()> {
     let mut registry = Registry::default();
     let metrics = Metrics::register(&mut registry);
     let health = Arc::new(Health::default());
-    telemetry::serve(args.metrics_address, registry, health.clone()).await?;
+    let clock: Clock = Arc::new(Timestamp::now);
+    let authenticator =
+        args.metrics_authentication.then(|| Authenticator::new(client.clone(), clock.clone()));
+    telemetry::serve(args.metrics_address, registry, health.clone(), authenticator).await?;
 
     let options = Options {
         limits: Limits { interval_min_secs: args.interval_min, time_factor: args.time_factor },
         namespace: args.watch_namespace.clone(),
         lease_namespace,
         identity: args.identity.clone().unwrap_or_else(identity),
-        clock: Arc::new(Timestamp::now),
+        clock,
     };
     let parts = Parts { client, signals: Arc::new(sources), models: models::builtin(), metrics, health };
     tracing::info!(version = env!("CARGO_PKG_VERSION"), identity = options.identity, "rlscaler starts");

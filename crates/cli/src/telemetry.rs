@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use axum::Router;
 use axum::extract::State;
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use clap::ValueEnum;
@@ -16,7 +16,7 @@ use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 use tracing_subscriber::EnvFilter;
 
-use rlscaler_controller::Health;
+use rlscaler_controller::{Authenticator, Health, Verdict};
 
 /// How log lines look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -40,6 +40,8 @@ pub(crate) fn init_logging(format: LogFormat) {
 struct Shown {
     registry: Registry,
     health: Arc<Health>,
+    /// Everybody may read the metrics without one.
+    authenticator: Option<Authenticator>,
 }
 
 /// Binds the server and serves until the process ends.
@@ -47,6 +49,7 @@ pub(crate) async fn serve(
     address: SocketAddr,
     registry: Registry,
     health: Arc<Health>,
+    authenticator: Option<Authenticator>,
 ) -> anyhow::Result<()> {
     let listener =
         TcpListener::bind(address).await.with_context(|| format!("cannot serve metrics on {address}"))?;
@@ -56,7 +59,7 @@ pub(crate) async fn serve(
         .route("/metrics", get(metrics))
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
-        .with_state(Arc::new(Shown { registry, health }));
+        .with_state(Arc::new(Shown { registry, health, authenticator }));
     tokio::spawn(async move {
         if let Err(error) = axum::serve(listener, router).await {
             tracing::error!(%error, "the metrics server stopped");
@@ -65,7 +68,22 @@ pub(crate) async fn serve(
     Ok(())
 }
 
-async fn metrics(State(shown): State<Arc<Shown>>) -> Response {
+async fn metrics(State(shown): State<Arc<Shown>>, headers: HeaderMap) -> Response {
+    if let Some(authenticator) = &shown.authenticator {
+        let authorization = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+        match authenticator.check(authorization).await {
+            Verdict::Accepted => {}
+            Verdict::Refused => {
+                let asks = [(header::WWW_AUTHENTICATE, "Bearer")];
+                return (StatusCode::UNAUTHORIZED, asks, "a bearer token of this cluster is needed")
+                    .into_response();
+            }
+            Verdict::Unknown => {
+                return (StatusCode::SERVICE_UNAVAILABLE, "the API server cannot be asked now")
+                    .into_response();
+            }
+        }
+    }
     let mut text = String::new();
     match encode(&mut text, &shown.registry) {
         Ok(()) => {

@@ -3,6 +3,7 @@
 //! In: policies as watched, the cluster as read, signals as answered. Out: scales, statuses, events, metrics. Never: a
 //! tensor, a training run, a URL from a policy. [`replica::tick`] is one policy's tick, [`run::run`] runs them all.
 
+pub mod authentication;
 pub mod by_target;
 pub mod call;
 pub mod claims;
@@ -19,6 +20,7 @@ pub mod retry;
 pub mod rivals;
 pub mod run;
 
+pub use authentication::{Authenticator, Verdict};
 pub use context::{Clock, Health};
 pub use metrics::Metrics;
 pub use models::{LoadedModel, Models};

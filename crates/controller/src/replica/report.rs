@@ -9,7 +9,7 @@ use serde_json::json;
 use super::apply::FIELD_MANAGER;
 use super::state::Known;
 use super::status::{Write, must_write};
-use super::telling::{About, Telling, event};
+use super::telling::{About, event};
 use super::untold::{Untold, Waiting};
 use crate::call::{Class, call, class, code};
 use crate::context::Context;
