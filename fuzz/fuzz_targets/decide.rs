@@ -1,0 +1,4 @@
+//! Drives `targets::decide` with libFuzzer.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| rlscaler_fuzz::targets::decide(data));
