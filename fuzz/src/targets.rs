@@ -79,7 +79,7 @@ pub fn answers(data: &[u8]) {
         Err(fault) => check_message(&fault.to_string()),
     }
     match saved::bucket_history(status, body, unit) {
-        Ok(instants) => assert!(instants.iter().flat_map(|(_, one)| one).all(|(_, rate)| rate.is_finite())),
+        Ok(instants) => assert!(instants.values().flatten().all(|(_, rate)| rate.is_finite())),
         Err(fault) => check_message(&fault.to_string()),
     }
     match saved::cpu(body, &pods(), now(), 60.0) {

@@ -143,7 +143,7 @@ fn a_regular_expression_is_bounded_before_it_is_compiled() {
     check_refused(&regex("x{99999999999999999999}"), "not PromQL");
     check_refused(&regex(r"(\\w\\w){501}"), "more than 1000 character classes");
     check_refused(
-        &format!("a{{{}}}", vec![r#"b=~"\\pL{300}""#; 4].join(",")),
+        &format!("a{{{}}}", [r#"b=~"\\pL{300}""#; 4].join(",")),
         "more than 1000 character classes",
     );
     // A value that is compared is no expression.

@@ -1,6 +1,8 @@
 //! Answers that are already here, read exactly as those that come over the network. In: an HTTP status and a body from
 //! anywhere. Out: what the readers of signals make of it. Pure; this is where the fuzz targets come in.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 
 use crate::fault::ReadFault;
@@ -41,7 +43,7 @@ pub fn series(status: u16, body: &[u8]) -> Result<Vec<(f64, f64)>, ReadFault> {
     history::one_series(prometheus::matrix(parsed(status, body)?)?)
 }
 
-/// The buckets of a range query by Unix second.
+/// The buckets of a range query by Unix second: (bound in seconds, rate).
 ///
 /// # Errors
 /// Everything but a matrix whose series carry a bound in `le`.
@@ -49,8 +51,8 @@ pub fn bucket_history(
     status: u16,
     body: &[u8],
     unit: Unit,
-) -> Result<Vec<(i64, Vec<(f64, f64)>)>, ReadFault> {
-    Ok(history::by_time(prometheus::matrix(parsed(status, body)?)?, unit)?.into_iter().collect())
+) -> Result<BTreeMap<i64, Vec<(f64, f64)>>, ReadFault> {
+    history::by_time(prometheus::matrix(parsed(status, body)?)?, unit)
 }
 
 /// The sum over `pods` of a list of `metrics.k8s.io`.

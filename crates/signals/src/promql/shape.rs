@@ -231,7 +231,8 @@ impl Reader<'_> {
         let classes = expression
             .split('\\')
             .filter(|part| part.starts_with(['p', 'P', 'w', 'W', 'd', 'D', 's', 'S', 'b', 'B']));
-        let insensitive = expression.contains("(?").then_some(expression.len() as u64).unwrap_or_default();
+        // Letters that match in either case are small classes.
+        let insensitive = if expression.contains("(?") { expression.len() as u64 } else { 0 };
         let weight = (classes.count() as u64 + insensitive / 16) * copies;
         self.classes = self.classes.saturating_add(weight);
         if MAX_REGEX_CLASSES < self.classes {
