@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Cursor;
+use std::sync::OnceLock;
 
 use jiff::Timestamp;
 use rlscaler_api::policy::{OverrideMode, OverrideSpec};
@@ -247,15 +248,18 @@ spec:
   fallback: {replicas: 4}
 "#;
 
-fn decide_policy() -> (RLReplicaPolicy, Validated) {
-    yaml::read_valid_policy(POLICY, "policy.yaml", Limits::default()).expect("the policy above is valid")
+fn decide_policy() -> &'static (RLReplicaPolicy, Validated) {
+    static READ: OnceLock<(RLReplicaPolicy, Validated)> = OnceLock::new();
+    READ.get_or_init(|| {
+        yaml::read_valid_policy(POLICY, "policy.yaml", Limits::default()).expect("the policy above is valid")
+    })
 }
 
 /// Lines of `rlscaler decide`, through the whole brain.
 pub fn decide(data: &[u8]) {
     let (wire, validated) = decide_policy();
     let mut output = Vec::new();
-    let stop = lines::answer_all(&wire, validated, &PlannerOnly, Cursor::new(data), &mut output);
+    let stop = lines::answer_all(wire, validated.clone(), &PlannerOnly, Cursor::new(data), &mut output);
     if let Err(stop) = stop {
         check_message(&stop.to_string());
     }
