@@ -8,6 +8,7 @@ pub mod builtin;
 pub mod checkpoint;
 pub mod choosing;
 pub mod episodes;
+pub mod gate;
 pub mod head;
 pub mod life;
 pub mod limits;
