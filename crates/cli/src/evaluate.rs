@@ -5,6 +5,7 @@
 pub(crate) mod chart;
 pub(crate) mod competitors;
 pub(crate) mod contestant;
+mod gate;
 pub(crate) mod goals;
 pub(crate) mod html;
 mod judge;
@@ -26,7 +27,8 @@ use crate::suite::{self, Ladder, Missing, Part, Suite, Wishes};
 /// What to judge, and how to tell.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Suite: standing, choosing, reporting, or a file (TOML) [default: standing].
+    /// Suite: standing, choosing, reporting, robustness, reporting-robustness, or a file (TOML) [default: standing; choosing
+    /// with --gate].
     #[arg(long, value_name = "FILE", conflicts_with_all = ["trace", "profile", "history_hours", "hours"])]
     suite: Option<String>,
     /// Traces: bundled names, gen:SHAPE:SEED, or files (CSV, Prometheus JSON, access log).
@@ -63,6 +65,10 @@ pub(crate) struct Args {
     /// Hours of each trace that are judged.
     #[arg(long, value_name = "H", requires = "trace")]
     hours: Option<f64>,
+    /// May this model (its files: a folder or a file stem) take the place of the built-in one? Both, the planner and HPAs run
+    /// in the same worlds. Exit status 0 to accept, 1 to reject, 2 where what was given cannot be used.
+    #[arg(long, value_name = "CANDIDATE", conflicts_with_all = ["scalers", "goals"])]
+    gate: Option<String>,
     /// Tell only what is asked of the planner and of models, and every cell that misses it: short enough to choose by.
     #[arg(long, conflicts_with = "format")]
     goals: bool,
@@ -75,7 +81,7 @@ pub(crate) struct Args {
     /// Threads [default: one for each core]; the result does not depend on it.
     #[arg(long, value_name = "N")]
     threads: Option<NonZeroUsize>,
-    /// Print the JSON schema of the report and end.
+    /// Print the JSON schema of the report (with --gate: of its report) and end.
     #[arg(long)]
     schema: bool,
 }
@@ -98,18 +104,15 @@ const PROGRESS_STEPS: f64 = 10_000.0;
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     if args.schema {
-        return write_out(&schema()?, args.out.as_deref());
+        let schema =
+            if args.gate.is_some() { schema::<gate::GateReport>()? } else { schema::<report::Report>()? };
+        return write_out(&schema, args.out.as_deref());
     }
     let suite = read_suite(args)?;
-    let threads = args.threads.or(std::thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);
-    // A pool of our own: the global one belongs to the tensors.
-    let pool =
-        rayon::ThreadPoolBuilder::new().num_threads(threads).build().context("threads cannot be started")?;
-    let bar = progress_bar(&suite);
-    let verdict = judge::judge(&suite, &pool, &|share| {
-        bar.inc((share * PROGRESS_STEPS * PROGRESS_STEPS).round() as u64);
-    });
-    bar.finish_and_clear();
+    let verdict = judged(args, &suite)?;
+    if args.gate.is_some() {
+        return gate::finish(&suite, &verdict, args.format, args.out.as_deref());
+    }
     let report = report::Report::new(&suite, &verdict);
     let text = match args.format {
         _ if args.goals => format!("{}\n{}", table::heading(&report), goals::text(&report.goals)),
@@ -121,18 +124,37 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     write_out(&text, args.out.as_deref())
 }
 
+/// Runs the suite on threads of its own, with a progress bar.
+fn judged(args: &Args, suite: &Suite) -> anyhow::Result<judge::Verdict> {
+    let threads = args.threads.or(std::thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);
+    // A pool of our own: the global one belongs to the tensors.
+    let pool =
+        rayon::ThreadPoolBuilder::new().num_threads(threads).build().context("threads cannot be started")?;
+    let bar = progress_bar(suite);
+    let verdict = judge::judge(suite, &pool, &|share| {
+        bar.inc((share * PROGRESS_STEPS * PROGRESS_STEPS).round() as u64);
+    });
+    bar.finish_and_clear();
+    Ok(verdict)
+}
+
 fn read_suite(args: &Args) -> anyhow::Result<Suite> {
+    let gated = args.gate.as_deref();
     let wishes = Wishes {
-        scalers: args.scalers.clone(),
+        scalers: gated.map_or(args.scalers.clone(), gate::scalers),
         seeds: args.seeds,
         first_seed: args.first_seed,
         sla_percents: args.sla.clone(),
         traces_folder: args.traces_folder.clone(),
         missing: if args.skip_missing { Missing::LeaveOut } else { Missing::Refuse },
-        ladder: if args.no_ladder { Ladder::Own } else { Ladder::Whole },
+        ladder: match gated {
+            Some(_) => Ladder::Bare,
+            None if args.no_ladder => Ladder::Own,
+            None => Ladder::Whole,
+        },
     };
     if args.trace.is_empty() {
-        return suite::from_file(args.suite.as_deref(), &wishes);
+        return suite::from_file(args.suite.as_deref().or(gated.map(|_| gate::SUITE)), &wishes);
     }
     let part = Part { history_hours: args.history_hours, hours: args.hours };
     suite::from_names(&args.trace, &args.profile, part, &wishes)
@@ -147,9 +169,9 @@ fn progress_bar(suite: &Suite) -> ProgressBar {
     bar
 }
 
-/// The JSON schema of the report, from the types that are written.
-fn schema() -> anyhow::Result<String> {
-    Ok(format!("{}\n", serde_json::to_string_pretty(&schemars::schema_for!(report::Report))?))
+/// The JSON schema of a report, from the types that are written.
+fn schema<Report: schemars::JsonSchema>() -> anyhow::Result<String> {
+    Ok(format!("{}\n", serde_json::to_string_pretty(&schemars::schema_for!(Report))?))
 }
 
 /// To a file, or to stdout.
@@ -171,10 +193,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_committed_schema_is_the_one_of_the_types() {
-        let committed = include_str!("../../../docs/evaluate.schema.json");
-        let hint =
-            "write it with `cargo run -p rlscaler-cli -- evaluate --schema --out docs/evaluate.schema.json`";
-        assert_eq!(committed, schema().unwrap(), "{hint}");
+    fn the_committed_schemas_are_those_of_the_types() {
+        let write = "write it with `cargo run -p rlscaler-cli -- evaluate";
+        let judged =
+            include_str!("../../../docs/evaluate.schema.json") == schema::<report::Report>().unwrap();
+        assert!(judged, "{write} --schema --out docs/evaluate.schema.json`");
+        let gated = include_str!("../../../docs/gate.schema.json") == schema::<gate::GateReport>().unwrap();
+        assert!(gated, "{write} --gate any --schema --out docs/gate.schema.json`");
     }
 }

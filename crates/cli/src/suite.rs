@@ -14,10 +14,12 @@ use crate::evaluate::contestant::Contestant;
 use crate::evaluate::measures::round;
 
 /// The suites that ship, by name.
-const SHIPPED: [(&str, &str); 3] = [
+const SHIPPED: [(&str, &str); 5] = [
     ("standing", include_str!("../../../suites/standing.toml")),
     ("choosing", include_str!("../../../suites/choosing.toml")),
     ("reporting", include_str!("../../../suites/reporting.toml")),
+    ("robustness", include_str!("../../../suites/robustness.toml")),
+    ("reporting-robustness", include_str!("../../../suites/reporting-robustness.toml")),
 ];
 
 /// Largest suite file read, bytes.
@@ -76,6 +78,8 @@ pub(crate) struct Case {
     pub(crate) shows_sla: bool,
     /// Cases of the same number differ in nothing but the SLA.
     pub(crate) world: usize,
+    /// Seconds by which scalers are told that metrics are late.
+    pub(crate) told_lag_secs: f64,
     /// The world.
     pub(crate) scenario: Scenario,
 }
@@ -93,6 +97,8 @@ pub(crate) enum Role {
     Hard,
     /// The first hour of a service nobody knows.
     Cold,
+    /// The same as a main case but for something the scaler is not told, or cannot see.
+    Robust,
 }
 
 /// Which part of a trace is judged; what is absent is chosen by [`part`].
@@ -141,6 +147,8 @@ pub(crate) enum Ladder {
     Whole,
     /// None: quicker.
     Own,
+    /// None of anybody, but for those tuned in hindsight.
+    Bare,
 }
 
 /// A suite that ships, by name; or from a file; or the standing one.
@@ -198,6 +206,16 @@ pub(crate) fn fault_chain(fault: &dyn std::error::Error) -> String {
 }
 
 impl Case {
+    /// Whether this is the main case that a robust one is held against, at whatever SLA.
+    pub(crate) fn is_twin_of(&self, robust: &Case) -> bool {
+        let hours = |case: &Case| {
+            let Scenario { start_secs, duration_secs, history_secs, .. } = case.scenario;
+            [start_secs, duration_secs, history_secs]
+        };
+        self.role == Role::Main
+            && (&self.trace, &self.profile, hours(self)) == (&robust.trace, &robust.profile, hours(robust))
+    }
+
     /// Its name in tables: trace, profile, and what is special.
     pub(crate) fn label(&self) -> String {
         let note = self.note.as_ref().map_or(String::new(), |note| format!(", {note}"));

@@ -73,7 +73,11 @@ impl Contestant {
         };
         let choice = if tuned { Choice::Hindsight } else { Choice::Fixed(own) };
         let ours = matches!(own.kind, Kind::Planner { .. } | Kind::Model);
-        let alone = wish == Ladder::Own && ours && !tuned;
+        let alone = match wish {
+            Ladder::Whole => false,
+            Ladder::Own => ours && !tuned,
+            Ladder::Bare => !tuned,
+        };
         let ladder = if alone { vec![own] } else { ladder(own) };
         Ok(Self { name: name.to_owned(), choice, ladder })
     }
@@ -169,6 +173,10 @@ mod tests {
         let mut competitors = Competitors::builtin();
         for (name, settings) in [("rl", 1), ("planner", 1), ("planner:tuned", 24), ("hpa:60", 24)] {
             let contestant = Contestant::parse(name, &mut competitors, Ladder::Own).unwrap();
+            assert_eq!(contestant.ladder.len(), settings, "{name}");
+        }
+        for (name, settings) in [("rl", 1), ("hpa:60", 1), ("hpa:tuned", 24)] {
+            let contestant = Contestant::parse(name, &mut competitors, Ladder::Bare).unwrap();
             assert_eq!(contestant.ladder.len(), settings, "{name}");
         }
     }

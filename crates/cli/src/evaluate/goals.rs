@@ -9,6 +9,8 @@
 //! 4. Changes per hour: median at most 1.5 times that of `hpa:tuned`, none above 30.
 //! 5. Slow starts and bursts: no setting of the HPA has both fewer late and less replica-time. The first hour of an unknown
 //!    service: the same against an HPA at 50, 60 and 70 % that nobody tuned.
+//! 6. Capacity misjudged, metrics later than told, samples missing: the late share at most doubles, and no decision is ever
+//!    outside of the bounds.
 
 mod count;
 mod text;
@@ -43,6 +45,8 @@ pub(crate) struct GoalsPart {
     pub(crate) hard: DominatedPart,
     /// Goal 5, the first hour.
     pub(crate) cold: ColdPart,
+    /// Goal 6.
+    pub(crate) robust: RobustPart,
     /// The cells that miss a goal.
     pub(crate) misses: Vec<MissPart>,
 }
@@ -126,10 +130,25 @@ pub(crate) struct ColdPart {
     pub(crate) holds: Option<bool>,
 }
 
+/// Cells in which something is not as the scaler is told.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub(crate) struct RobustPart {
+    /// Cells looked at.
+    pub(crate) cells: usize,
+    /// In how many the late share is more than twice that of the same cell where all is as told, and more than 0.02 %.
+    pub(crate) doubled: usize,
+    /// In how many of these the SLA is missed.
+    pub(crate) doubled_and_missed: usize,
+    /// Decisions outside of the bounds, in cells of every role.
+    pub(crate) outside_bounds: u64,
+    /// Neither; null without any cell.
+    pub(crate) holds: Option<bool>,
+}
+
 /// A cell that misses a goal.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct MissPart {
-    /// Which, 1 to 5.
+    /// Which, 1 to 6.
     pub(crate) goal: u8,
     /// Index into the suite's cases.
     pub(crate) case: usize,
@@ -141,7 +160,7 @@ pub(crate) struct MissPart {
     pub(crate) late_ratio: f64,
     /// Changes per hour.
     pub(crate) changes_per_hour: f64,
-    /// Setting of the HPA it is measured against.
+    /// Setting of the HPA it is measured against; for goal 6 the same scaler where all is as told.
     pub(crate) against: String,
     /// Late share of that, 0..1.
     pub(crate) against_late_ratio: f64,
@@ -168,7 +187,8 @@ pub(crate) fn goals(suite: &Suite, verdict: &Verdict) -> Vec<GoalsPart> {
             let tuned_changes = tuned_place.map(|place| of_world[place].measures.changes_per_hour);
             line(suite, verdict, &of_world[place], tuned_changes.unwrap_or(0.0), &rivals)
         };
-        let lines: Vec<Line> = verdict.cells.chunks(suite.contestants.len()).filter_map(line).collect();
+        let mut lines: Vec<Line> = verdict.cells.chunks(suite.contestants.len()).filter_map(line).collect();
+        add_twins(suite, &mut lines);
         let part = |sla: Option<f64>| {
             let lines = lines.iter().filter(|line| sla.is_none_or(|sla| sla == line.sla));
             count::goals_part(&contestant.name, sla, &lines.collect::<Vec<_>>())
@@ -203,6 +223,10 @@ pub(super) struct Line {
     /// Its changes per hour, and those of `hpa:tuned`.
     changes_per_hour: f64,
     tuned_changes_per_hour: f64,
+    /// Decisions outside of the bounds.
+    outside_bounds: u64,
+    /// What the scaler came to in the same cell where all is as told.
+    as_told: Option<Point>,
     /// `hpa:tuned`.
     tuned: Point,
     /// Every setting of the HPA.
@@ -269,12 +293,31 @@ fn line(
         sla: case.sla,
         own: point(cell.setting),
         changes_per_hour: cell.measures.changes_per_hour,
+        outside_bounds: cell.outside_bounds,
+        as_told: None,
         tuned_changes_per_hour,
         over_hpa: count::over(&curve, &hpa, &tuned),
         over_planner,
         tuned,
         hpa,
     })
+}
+
+/// Gives every robust line what the scaler came to in its twin.
+fn add_twins(suite: &Suite, lines: &mut [Line]) {
+    let main: Vec<(usize, u64, Point)> = lines
+        .iter()
+        .filter(|line| line.role == Role::Main)
+        .map(|line| (line.case, line.seed, line.own.clone()))
+        .collect();
+    for line in lines.iter_mut().filter(|line| line.role == Role::Robust) {
+        let robust = &suite.cases[line.case];
+        let twin = main.iter().find(|(case, seed, _)| {
+            let case = &suite.cases[*case];
+            (case.sla, *seed) == (line.sla, line.seed) && case.is_twin_of(robust)
+        });
+        line.as_told = twin.map(|(_, _, own)| own.clone());
+    }
 }
 
 impl MissPart {

@@ -6,10 +6,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rayon::prelude::*;
+use rlscaler_core::Decision;
 use rlscaler_sim::outcome::Outcome;
-use rlscaler_sim::run::run;
+use rlscaler_sim::run::run_watched;
 use rlscaler_sim::scalers::{Kind, Setup};
 use rlscaler_sim::scenario::Detail;
+use rlscaler_sim::world::Level;
 
 use super::contestant::{CLAIRVOYANT, Choice, Contestant, STOCK_HPA, Setting};
 use super::measures::{Measures, Yardstick};
@@ -45,6 +47,8 @@ pub(crate) struct Cell {
     pub(crate) setting: Setting,
     /// What it came to.
     pub(crate) measures: Measures,
+    /// Decisions of scalers of ours outside of the bounds, before the world holds them within.
+    pub(crate) outside_bounds: u64,
     /// How it went, of the first seed only.
     pub(crate) series: Option<Series>,
 }
@@ -78,7 +82,7 @@ pub(crate) fn judge(suite: &Suite, pool: &rayon::ThreadPool, progress: &(dyn Fn(
     let ladder = Ladder::new(suite, &settings);
     let work = Work::new(suite, &settings, &ladder, progress);
     let rung = |run: &Run| {
-        let outcome = run_one(suite, *run, settings[run.setting], Detail::Totals);
+        let (outcome, _) = run_one(suite, *run, settings[run.setting], Detail::Totals);
         work.done(&suite.cases[run.case], settings[run.setting], Detail::Totals);
         Rung::new(&outcome)
     };
@@ -86,7 +90,7 @@ pub(crate) fn judge(suite: &Suite, pool: &rayon::ThreadPool, progress: &(dyn Fn(
     let rungs = ladder.spread(&rungs, settings.len(), suite.seeds.len());
 
     let stock_of = |run: &Run| {
-        let outcome = run_one(suite, *run, STOCK_HPA, Detail::Full);
+        let (outcome, _) = run_one(suite, *run, STOCK_HPA, Detail::Full);
         work.done(&suite.cases[run.case], STOCK_HPA, Detail::Full);
         outcome.points.iter().map(|point| point.paid).collect()
     };
@@ -100,7 +104,7 @@ pub(crate) fn judge(suite: &Suite, pool: &rayon::ThreadPool, progress: &(dyn Fn(
         let of_world = World { settings: &settings, rungs: &rungs[case][seed] };
         let judged = &suite.cases[case];
         let setting = of_world.chosen(&suite.contestants[who], judged.sla);
-        let outcome = run_one(suite, Run { case, seed, setting: 0 }, setting, Detail::Full);
+        let (outcome, outside_bounds) = run_one(suite, Run { case, seed, setting: 0 }, setting, Detail::Full);
         work.done(judged, setting, Detail::Full);
         let yardstick = Yardstick {
             sla: judged.sla,
@@ -113,6 +117,7 @@ pub(crate) fn judge(suite: &Suite, pool: &rayon::ThreadPool, progress: &(dyn Fn(
             contestant: who,
             setting,
             measures: Measures::new(&outcome, &judged.scenario, &yardstick),
+            outside_bounds,
             series: (seed == 0).then(|| Series::new(&outcome, &judged.scenario)),
         }
     };
@@ -186,18 +191,23 @@ fn stock_runs(suite: &Suite) -> Vec<Run> {
     runs
 }
 
-/// One run.
-fn run_one(suite: &Suite, at: Run, setting: Setting, detail: Detail) -> Outcome {
+/// One run, and how many decisions of a scaler of ours were outside of the bounds.
+fn run_one(suite: &Suite, at: Run, setting: Setting, detail: Detail) -> (Outcome, u64) {
     let case = &suite.cases[at.case];
     let mut scenario = case.scenario.clone();
     scenario.detail = detail;
-    let setup = Setup {
-        settings: scenario.settings(setting.told_sla(case.sla)),
-        model: Arc::clone(suite.competitors.policy(setting.model)),
-    };
+    let mut settings = scenario.settings(setting.told_sla(case.sla));
+    settings.metric_lag_secs = case.told_lag_secs;
+    let bounds = settings.bounds.min()..=settings.bounds.max();
+    let setup = Setup { settings, model: Arc::clone(suite.competitors.policy(setting.model)) };
     let seed = suite.seeds[at.seed];
     let mut scaler = setting.kind.build(&setup, &scenario, seed);
-    run(scaler.as_mut(), &scenario, seed)
+    let mut outside = 0;
+    let outcome = run_watched(scaler.as_mut(), &scenario, seed, Level::Fast, |_, scaler| {
+        let decided = scaler.last_decision().map(Decision::replicas);
+        outside += u64::from(decided.is_some_and(|replicas| !bounds.contains(&replicas)));
+    });
+    (outcome, outside)
 }
 
 /// Every setting of every ladder once, and the two that everything is measured against.

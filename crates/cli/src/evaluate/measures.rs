@@ -18,6 +18,8 @@ pub(crate) struct Measures {
     pub(crate) late_ratio: f64,
     /// Late share of the worst hour, 0..1.
     pub(crate) worst_hour_late_ratio: f64,
+    /// Late share of the worst day, 0..1; of a run of less than a day, its own.
+    pub(crate) worst_day_late_ratio: f64,
     /// Share of offered requests never answered, 0..1.
     pub(crate) dropped_ratio: f64,
     /// Pod-hours paid, starting pods among them.
@@ -80,6 +82,7 @@ impl Measures {
             sla_met: late_share <= allowed(yardstick.sla),
             late_ratio: round(late_share),
             worst_hour_late_ratio: round(outcome.worst_hour_late),
+            worst_day_late_ratio: round(outcome.worst_day_late),
             dropped_ratio: round(dropped),
             replica_hours: round(outcome.replica_hours()),
             over_clairvoyant: round(outcome.replica_hours() / yardstick.floor_hours.max(f64::MIN_POSITIVE)),

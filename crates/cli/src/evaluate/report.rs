@@ -181,6 +181,8 @@ pub(crate) struct CellPart {
     pub(crate) setting: String,
     /// Its cost at the same lateness over that of `hpa:tuned`, see `MatchedPart`; null where it cannot be matched.
     pub(crate) matched_cost: Option<f64>,
+    /// Decisions of scalers of ours outside of the bounds.
+    pub(crate) outside_bounds: u64,
     /// What it came to.
     #[serde(flatten)]
     pub(crate) measures: Measures,
@@ -213,12 +215,7 @@ impl Report {
         let scalers = suite.contestants.iter().enumerate().map(scaler).collect();
         Self {
             schema: SCHEMA.to_owned(),
-            program: Program {
-                version: env!("CARGO_PKG_VERSION").to_owned(),
-                commit: COMMIT.to_owned(),
-                model: suite.competitors.policy(0).describe(),
-                models: models(suite),
-            },
+            program: program(suite),
             suite: suite_part(suite),
             goals: goals::goals(suite, verdict),
             scalers,
@@ -228,13 +225,24 @@ impl Report {
     }
 }
 
+/// The program, and the models it runs.
+pub(crate) fn program(suite: &Suite) -> Program {
+    Program {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        commit: COMMIT.to_owned(),
+        model: suite.competitors.policy(0).describe(),
+        models: models(suite),
+    }
+}
+
 /// The models from files.
 fn models(suite: &Suite) -> Vec<ModelPart> {
     let described = suite.competitors.described().skip(1);
     described.map(|(scaler, model)| ModelPart { scaler: scaler.to_owned(), model }).collect()
 }
 
-fn suite_part(suite: &Suite) -> SuitePart {
+/// The suite.
+pub(crate) fn suite_part(suite: &Suite) -> SuitePart {
     let case = |case: &crate::suite::Case| CasePart {
         trace: case.trace.clone(),
         profile: case.profile.clone(),
@@ -262,6 +270,7 @@ fn cell_part(suite: &Suite, verdict: &Verdict, cell: &Cell) -> CellPart {
         scaler: contestant.name.clone(),
         setting: cell.setting.shown(&suite.competitors),
         matched_cost: matched_cost(suite, verdict, cell).map(round),
+        outside_bounds: cell.outside_bounds,
         measures: cell.measures.clone(),
     }
 }

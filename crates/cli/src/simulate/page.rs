@@ -5,11 +5,10 @@ use std::fmt::Write;
 use rlscaler_sim::outcome::Outcome;
 use rlscaler_sim::scenario::Scenario;
 
-use super::report::{Report, clock, rows};
+use super::report::{Report, figures, heading, rows};
 use crate::evaluate::chart::{self, escape};
 use crate::evaluate::html::document;
 use crate::evaluate::series::Series;
-use crate::evaluate::table::percent;
 
 /// The accent colour of the charts.
 const STYLE: usize = 1;
@@ -21,19 +20,7 @@ const MAX_LISTED: usize = 6_000;
 pub(super) fn page(report: &Report, outcome: &Outcome, scenario: &Scenario) -> String {
     let title = format!("rlscaler simulate: {} on {}", escape(&report.policy), escape(&report.trace));
     let series = Series::new(outcome, scenario);
-    let mut body = format!(
-        "<h1>{title}</h1><p>{}, model {}, seed {}, {} h, {} h of history, target {} ms, SLA {} %. rlscaler {}, commit \
-         {}.</p>",
-        escape(&report.scaler),
-        escape(&report.model),
-        report.seed,
-        report.hours,
-        report.history_hours,
-        report.target_ms,
-        report.sla_percent,
-        report.version,
-        report.commit,
-    );
+    let mut body = format!("<h1>{title}</h1><p>{}</p>", escape(&heading(report)));
     let allowed = 1.0 - report.sla_percent / 100.0;
     let _ = write!(
         body,
@@ -53,24 +40,11 @@ pub(super) fn page(report: &Report, outcome: &Outcome, scenario: &Scenario) -> S
          </thead><tbody>",
     );
     for told in report.decisions.iter().take(MAX_LISTED) {
-        let _ = write!(
-            body,
-            "<tr><th>{}<td>{}<td>{}<td>{:.1}/s<td>{}<td>{} %",
-            clock(told.time),
-            told.from,
-            told.to,
-            told.rate,
-            told.ready,
-            percent(told.late_ratio)
-        );
-        match &told.ours {
-            None => body.push_str("<td><td></tr>"),
-            Some(ours) => {
-                let reasons: Vec<String> =
-                    ours.reasons.iter().map(|reason| escape(&reason.message)).collect();
-                let _ = write!(body, "<td>{}<td class=\"w\">{}</tr>", ours.driver, reasons.join("; "));
-            }
-        }
+        let figures = figures(told);
+        let _ = write!(body, "<tr><th>{}", figures.join("<td>"));
+        let (driver, reasons) =
+            told.ours.as_ref().map_or(("", String::new()), |ours| (ours.driver, ours.words()));
+        let _ = write!(body, "<td>{driver}<td class=\"w\">{}</tr>", escape(&reasons));
     }
     body.push_str("</tbody></table></div>");
     document(&title, &body)

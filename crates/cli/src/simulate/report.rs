@@ -138,6 +138,13 @@ impl Report {
     }
 }
 
+impl Ours {
+    /// The reasons in a line.
+    pub(super) fn words(&self) -> String {
+        self.reasons.iter().map(|reason| reason.message.as_str()).collect::<Vec<_>>().join("; ")
+    }
+}
+
 fn ours(decision: &Decision) -> Ours {
     let reason =
         |reason: &rlscaler_core::Reason| ToldReason { code: reason.code(), message: reason.to_string() };
@@ -155,17 +162,11 @@ pub(super) fn table(report: &Report) -> String {
     text.push_str(&grid(&rows(report)));
     let _ = writeln!(text);
     for told in &report.decisions {
-        let Told { time, from, to, rate, ready, late_ratio, ours } = told;
-        let _ = write!(
-            text,
-            "{}  {from:>4} -> {to:<4} {rate:>9.1}/s  ready {ready:<4} late {:>6} %",
-            clock(*time),
-            percent(*late_ratio)
-        );
-        if let Some(Ours { planner, proposed, driver, reasons }) = ours {
-            let reasons: Vec<&str> = reasons.iter().map(|reason| reason.message.as_str()).collect();
-            let _ =
-                write!(text, "  {driver}: planner {planner}, proposed {proposed}; {}", reasons.join("; "));
+        let [time, from, to, rate, ready, late] = figures(told);
+        let _ = write!(text, "{time}  {from:>4} -> {to:<4} {rate:>11}  ready {ready:<4} late {late:>8}");
+        if let Some(ours) = &told.ours {
+            let Ours { planner, proposed, driver, .. } = ours;
+            let _ = write!(text, "  {driver}: planner {planner}, proposed {proposed}; {}", ours.words());
         }
         text.push('\n');
     }
@@ -181,13 +182,28 @@ pub(super) fn markdown(report: &Report) -> String {
     text
 }
 
+/// Figures of a decision, in every form: time, from, to, rate, ready, late.
+pub(super) fn figures(told: &Told) -> [String; 6] {
+    let Told { time, from, to, rate, ready, late_ratio, ours: _ } = told;
+    [
+        clock(*time),
+        from.to_string(),
+        to.to_string(),
+        format!("{rate:.1}/s"),
+        ready.to_string(),
+        format!("{} %", percent(*late_ratio)),
+    ]
+}
+
 /// What was run.
-fn heading(report: &Report) -> String {
+pub(super) fn heading(report: &Report) -> String {
     format!(
-        "policy {} on {}, {}, seed {}: {:.2} h, {:.1} h of history, target {} ms, SLA {} %; rlscaler {} (commit {})\n",
+        "policy {} on {}, {}, model {}, seed {}: {:.2} h, {:.1} h of history, target {} ms, SLA {} %; rlscaler {} \
+         (commit {})\n",
         report.policy,
         report.trace,
         report.scaler,
+        report.model,
         report.seed,
         report.hours,
         report.history_hours,
@@ -238,7 +254,7 @@ pub(super) fn rows(report: &Report) -> Vec<Vec<String>> {
 }
 
 /// Seconds of the run as hours, minutes and seconds.
-pub(super) fn clock(secs: f64) -> String {
+fn clock(secs: f64) -> String {
     let secs = secs as u64;
     format!("{:02}:{:02}:{:02}", secs / 3_600, secs / 60 % 60, secs % 60)
 }

@@ -11,7 +11,8 @@ use rlscaler_sim::trace::{Trace, bundled};
 use serde::Deserialize;
 
 use super::{
-    COMMAND_LINE, Case, DEFAULT_SCALERS, HOUR_SECS, Missing, Part, Role, Suite, Wishes, fault_chain, part,
+    COMMAND_LINE, Case, DEFAULT_SCALERS, HOUR_SECS, Ladder, Missing, Part, Role, Suite, Wishes, fault_chain,
+    part,
 };
 use crate::Unusable;
 use crate::evaluate::competitors::Competitors;
@@ -35,6 +36,7 @@ struct Wire {
     sla_percents: Option<Vec<f64>>,
     seeds: u32,
     scalers: Vec<String>,
+    ladder: Option<bool>,
     cases: Vec<WireCase>,
 }
 
@@ -52,6 +54,7 @@ struct WireCase {
     dispersion: Option<f64>,
     failures_per_pod_hour: Option<f64>,
     missing: Option<f64>,
+    metric_lag_seconds: Option<f64>,
 }
 
 pub(super) fn parse(text: &str, file: &str, wishes: &Wishes) -> anyhow::Result<Suite> {
@@ -73,6 +76,7 @@ pub(super) fn from_names(
         sla_percents: None,
         seeds: 1,
         scalers: DEFAULT_SCALERS.map(str::to_owned).to_vec(),
+        ladder: None,
         cases: vec![WireCase {
             traces: traces.to_vec(),
             profiles: profiles.to_vec(),
@@ -108,7 +112,7 @@ impl Place<'_> {
 
 impl Wire {
     fn check(self, place: &Place, wishes: &Wishes) -> anyhow::Result<Suite> {
-        let Wire { version, name, sla_percent, sla_percents, seeds, scalers, cases } = self;
+        let Wire { version, name, sla_percent, sla_percents, seeds, scalers, ladder, cases } = self;
         place.must("version", version == VERSION, "1", version)?;
         let flags = Place { file: COMMAND_LINE };
         let slas = match (wishes.sla_percents.as_slice(), sla_percent, sla_percents) {
@@ -127,10 +131,14 @@ impl Wire {
         by.0.must(by.1, (1..=MAX_SEEDS).contains(&count), "1 to 1000", count)?;
         let first = wishes.first_seed.unwrap_or(1);
         let mut competitors = Competitors::builtin();
+        let ladder = match (wishes.ladder, ladder) {
+            (Ladder::Whole, Some(false)) => Ladder::Own,
+            (wish, _) => wish,
+        };
         let contestants = if wishes.scalers.is_empty() {
-            contestants(&scalers, &mut competitors, wishes, place, "scalers")?
+            contestants(&scalers, &mut competitors, ladder, place, "scalers")?
         } else {
-            contestants(&wishes.scalers, &mut competitors, wishes, &flags, "--scalers")?
+            contestants(&wishes.scalers, &mut competitors, ladder, &flags, "--scalers")?
         };
         let mut found = Traces::new(wishes);
         let mut worlds = Vec::new();
@@ -138,6 +146,7 @@ impl Wire {
             case.check(place, index, &mut found, &mut worlds)?;
         }
         place.must("cases", !worlds.is_empty(), "at least one trace and one profile", "none")?;
+        every_robust_case_has_its_twin(&worlds, place)?;
         let cells = worlds.len() * slas.len() * count as usize;
         place.must("cases", cells <= MAX_CELLS, "at most 10000 cells", cells)?;
         let seeds = (0..u64::from(count)).map(|index| Seed(first.wrapping_add(index))).collect();
@@ -160,6 +169,17 @@ fn slas(percents: &[f64], place: &Place, field: &str) -> anyhow::Result<Vec<f64>
     Ok(slas)
 }
 
+/// A robust case is told by the main case of the same trace, profile and hours.
+fn every_robust_case_has_its_twin(worlds: &[Case], place: &Place) -> anyhow::Result<()> {
+    for case in worlds.iter().filter(|case| case.role == Role::Robust) {
+        let there = worlds.iter().any(|other| other.is_twin_of(case));
+        let expected =
+            "a case with role main of the same trace, profile and hours for every one with role robust";
+        place.must("cases", there, expected, format!("none for {}", case.label()))?;
+    }
+    Ok(())
+}
+
 /// Every world at each SLA, the SLAs of one world side by side.
 fn at_each_sla(worlds: &[Case], slas: &[f64]) -> Vec<Case> {
     let of_world = |(world, case): (usize, &Case)| -> Vec<Case> {
@@ -172,13 +192,13 @@ fn at_each_sla(worlds: &[Case], slas: &[f64]) -> Vec<Case> {
 fn contestants(
     names: &[String],
     competitors: &mut Competitors,
-    wishes: &Wishes,
+    ladder: Ladder,
     place: &Place,
     field: &str,
 ) -> anyhow::Result<Vec<Contestant>> {
     let mut contestants: Vec<Contestant> = Vec::new();
     for name in names {
-        let contestant = Contestant::parse(name, competitors, wishes.ladder)
+        let contestant = Contestant::parse(name, competitors, ladder)
             .map_err(|fault| Unusable(format!("{}: {field}: {fault}", place.file)))?;
         let twice = contestants.iter().any(|known| known.name == contestant.name);
         place.must(field, !twice, "every scaler once", format!("`{name}` twice"))?;
@@ -254,6 +274,7 @@ impl WireCase {
             ("dispersion", self.dispersion, 1.0..=100.0, "1 to 100"),
             ("failures_per_pod_hour", self.failures_per_pod_hour, 0.0..=60.0, "0 to 60"),
             ("missing", self.missing, 0.0..=1.0, "0 to 1"),
+            ("metric_lag_seconds", self.metric_lag_seconds, 0.0..=600.0, "0 to 600"),
         ];
         for (field, value, range, expected) in checks {
             let Some(value) = value else { continue };
@@ -283,7 +304,10 @@ impl WireCase {
         scenario.dispersion = self.dispersion.unwrap_or(scenario.dispersion);
         scenario.failures_per_pod_hour = self.failures_per_pod_hour.unwrap_or(scenario.failures_per_pod_hour);
         scenario.metrics.missing = self.missing.unwrap_or(scenario.metrics.missing);
+        let told_lag_secs = scenario.metrics.lag_secs;
+        scenario.metrics.lag_secs = self.metric_lag_seconds.unwrap_or(told_lag_secs);
         Ok(Case {
+            told_lag_secs,
             trace: trace.name().to_owned(),
             profile: profile.name.clone(),
             note: self.note.clone(),

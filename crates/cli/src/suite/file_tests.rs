@@ -26,7 +26,7 @@ fn the_standing_suite_can_be_read() {
 #[test]
 fn what_is_reported_on_was_never_trained_or_chosen_on() {
     let used = used();
-    for name in ["standing", "reporting"] {
+    for name in ["standing", "reporting", "reporting-robustness"] {
         for case in &shipped(name).cases {
             assert!(!used.contains(&case.trace), "{name}: {} is not unseen", case.trace);
         }
@@ -47,6 +47,26 @@ fn the_choosing_suite_chooses_on_every_choosing_trace_and_on_no_other() {
         assert!(bursts || expected.contains(&case.trace.as_str()), "{}", case.trace);
     }
     assert!(suite.left_out.is_empty());
+}
+
+#[test]
+fn robustness_is_chosen_on_choosing_traces_and_told_nothing_of_what_is_wrong() {
+    let chosen = rlscaler_rl::choosing::cases();
+    let suite = shipped("robustness");
+    let robust: Vec<&Case> = suite.cases.iter().filter(|case| case.role == Role::Robust).collect();
+    for case in &suite.cases {
+        assert!(chosen.iter().any(|known| known.trace.name() == case.trace), "{}", case.trace);
+        assert_eq!(case.told_lag_secs, 15.0);
+    }
+    for wrong in [
+        |case: &Case| case.scenario.true_capacity == 0.7,
+        |case: &Case| case.scenario.true_capacity == 1.3,
+        |case: &Case| case.scenario.metrics.lag_secs == 60.0,
+        |case: &Case| case.scenario.metrics.missing == 0.1,
+    ] {
+        assert_eq!(robust.iter().filter(|case| wrong(case)).count() * 4, robust.len());
+    }
+    assert!(suite.contestants.iter().all(|who| who.family() == "hpa" || who.ladder.len() == 1));
 }
 
 #[test]
@@ -103,6 +123,7 @@ fn a_wrong_suite_is_refused_with_its_field() {
         ("hours = 1", "hours = 500", "cases[0].hours: expected a trace at least as long"),
         ("hours = 1", "hours = -1", "cases[0].hours: expected 0.01 to 8760, found -1"),
         ("hours = 1", "role = \"mian\"", "main"),
+        ("hours = 1", "role = \"robust\"", "cases: expected a case with role main"),
     ] {
         let text = good.replacen(from, to, 1);
         let fault = parse(&text, "my.toml", &Wishes::default()).err().unwrap().to_string();

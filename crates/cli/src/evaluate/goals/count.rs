@@ -8,7 +8,7 @@ use super::super::measures::round;
 use super::super::report::median;
 use super::{
     ChangesPart, ColdPart, DominatedPart, GoalsPart, Line, Matched, MatchedLatenessPart, MissPart, Point,
-    ReachedPart, Role, UnreachedPart,
+    ReachedPart, RobustPart, Role, UnreachedPart,
 };
 
 /// Share of the cells of goals 1 and 5 that may miss.
@@ -26,6 +26,12 @@ const CHANGES_OVER_HPA_MAX: f64 = 1.5;
 /// Changes per hour in any cell.
 const CHANGES_MAX: f64 = 30.0;
 
+/// Late share where something is wrong over that where all is as told.
+const LATE_FACTOR_MAX: f64 = 2.0;
+
+/// What a robust cell is measured against.
+const AS_TOLD: &str = "all as told";
+
 /// Targets of the HPA that people use without tuning, percent.
 const STOCK_TARGETS_PERCENT: [u32; 3] = [50, 60, 70];
 
@@ -39,6 +45,7 @@ const LATE_FLOOR: f64 = 1e-4;
 pub(super) fn goals_part(scaler: &str, sla: Option<f64>, lines: &[&Line]) -> GoalsPart {
     let of = |role: Role| -> Vec<&Line> { lines.iter().copied().filter(|line| line.role == role).collect() };
     let (main, hard, cold) = (of(Role::Main), of(Role::Hard), of(Role::Cold));
+    let outside_bounds = lines.iter().map(|line| line.outside_bounds).sum();
     let mut misses = Vec::new();
     GoalsPart {
         scaler: scaler.to_owned(),
@@ -49,6 +56,7 @@ pub(super) fn goals_part(scaler: &str, sla: Option<f64>, lines: &[&Line]) -> Goa
         changes: changes(&main, &mut misses),
         hard: hard_part(&hard, &mut misses),
         cold: cold_part(&cold, &mut misses),
+        robust: robust_part(&of(Role::Robust), outside_bounds, &mut misses),
         misses,
     }
 }
@@ -219,6 +227,21 @@ fn cold_part(cold: &[&Line], misses: &mut Vec<MissPart>) -> ColdPart {
         as_good: reached.filter(|line| as_good_as_tuned(line)).count(),
         holds: (!cold.is_empty()).then_some(dominated == 0),
     }
+}
+
+fn robust_part(robust: &[&Line], outside_bounds: u64, misses: &mut Vec<MissPart>) -> RobustPart {
+    let (mut doubled, mut doubled_and_missed) = (0, 0);
+    for line in robust {
+        let Some(as_told) = &line.as_told else { continue };
+        let most = LATE_FACTOR_MAX * as_told.late_share.max(LATE_FLOOR);
+        if most < line.own.late_share {
+            doubled += 1;
+            doubled_and_missed += usize::from(!reaches(line, &line.own));
+            misses.push(MissPart::new(6, line, &Point { setting: AS_TOLD.to_owned(), ..as_told.clone() }));
+        }
+    }
+    let holds = (!robust.is_empty()).then_some(doubled == 0 && outside_bounds == 0);
+    RobustPart { cells: robust.len(), doubled, doubled_and_missed, outside_bounds, holds }
 }
 
 #[cfg(test)]

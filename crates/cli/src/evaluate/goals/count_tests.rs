@@ -17,6 +17,8 @@ fn line(own: Point) -> Line {
         own,
         changes_per_hour: 6.0,
         tuned_changes_per_hour: 4.0,
+        outside_bounds: 0,
+        as_told: None,
         tuned: point(0.009, 10.0),
         hpa: vec![point(0.009, 10.0), point(0.002, 14.0)],
         over_hpa: None,
@@ -82,6 +84,28 @@ fn a_cell_is_dominated_only_by_an_hpa_that_is_better_in_both() {
         tuned_only.hpa.iter_mut().for_each(|point| point.stock = false);
         assert_eq!(part(&[tuned_only]).cold.dominated, 0);
     }
+}
+
+#[test]
+fn a_late_share_may_double_where_something_is_wrong_and_no_decision_may_leave_the_bounds() {
+    let robust = |late: f64, as_told: f64| Line {
+        role: Role::Robust,
+        as_told: Some(point(as_told, 10.0)),
+        ..line(point(late, 10.0))
+    };
+    for (late, as_told, expected) in [
+        (0.004, 0.002, (0, 0)),
+        (0.004_1, 0.002, (1, 0)),
+        (0.02, 0.005, (1, 1)),
+        (0.000_2, 0.0, (0, 0)),
+        (0.000_21, 0.0, (1, 0)),
+    ] {
+        let RobustPart { doubled, doubled_and_missed, holds, .. } = part(&[robust(late, as_told)]).robust;
+        assert_eq!((doubled, doubled_and_missed), expected, "{late} {as_told}");
+        assert_eq!(holds, Some(doubled == 0));
+    }
+    let outside = Line { outside_bounds: 1, ..robust(0.0, 0.0) };
+    assert_eq!(part(&[outside]).robust.holds, Some(false));
 }
 
 #[test]
