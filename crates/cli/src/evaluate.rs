@@ -65,10 +65,13 @@ pub(crate) struct Args {
     /// Hours of each trace that are judged.
     #[arg(long, value_name = "H", requires = "trace")]
     hours: Option<f64>,
-    /// May this model (its files: a folder or a file stem) take the place of the built-in one? Both, the planner and HPAs run
+    /// May this model (its files: a folder or a file stem) take the place of the current one? Both, the planner and HPAs run
     /// in the same worlds. Exit status 0 to accept, 1 to reject, 2 where what was given cannot be used.
     #[arg(long, value_name = "CANDIDATE", conflicts_with_all = ["scalers", "goals"])]
     gate: Option<String>,
+    /// The current model of --gate, its files [default: the built-in one].
+    #[arg(long, value_name = "CURRENT", requires = "gate")]
+    against: Option<String>,
     /// Tell only what is asked of the planner and of models, and every cell that misses it: short enough to choose by.
     #[arg(long, conflicts_with = "format")]
     goals: bool,
@@ -141,7 +144,7 @@ fn judged(args: &Args, suite: &Suite) -> anyhow::Result<judge::Verdict> {
 fn read_suite(args: &Args) -> anyhow::Result<Suite> {
     let gated = args.gate.as_deref();
     let wishes = Wishes {
-        scalers: gated.map_or(args.scalers.clone(), gate::scalers),
+        scalers: gated.map_or(args.scalers.clone(), |path| gate::scalers(path, args.against.as_deref())),
         seeds: args.seeds,
         first_seed: args.first_seed,
         sla_percents: args.sla.clone(),

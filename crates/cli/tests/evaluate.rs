@@ -174,12 +174,12 @@ fn an_override_in_the_policy_holds_until_its_time_is_over() {
     assert!(ended[60..].iter().any(|replicas| *replicas != PINNED), "{ended:?}");
 }
 
-/// Files of a model that asks for this share of what the planner asks for; the file stem.
-fn model_files(name: &str, share: f32) -> String {
+/// Files of a model that always answers so many margins of the planner more, or fewer; the file stem.
+fn model_files(name: &str, margins: f32) -> String {
     let (weights, manifest) = rlscaler_rl::builtin::zero_initialised_files();
     let read = rlscaler_rl::model_file::read(&weights, manifest.as_bytes(), rlscaler_rl::builtin::schema());
     let mut weights = read.unwrap().0;
-    weights.tensor_mut("actor.output.bias")[0] = share.ln();
+    weights.tensor_mut("actor.output.bias")[0] = margins;
     let bytes = rlscaler_rl::model_file::write(&weights);
     let mut manifest: serde_json::Value = serde_json::from_str(&manifest).unwrap();
     manifest["contentHash"] = rlscaler_rl::model_file::content_hash(&bytes).into();
@@ -191,14 +191,15 @@ fn model_files(name: &str, share: f32) -> String {
 
 #[test]
 fn a_model_from_files_competes_and_every_goal_is_counted() {
-    let scarce = format!("rl:{}", model_files("scarce", 0.8));
+    let untrained = format!("rl:{}", model_files("untrained", 0.0));
+    let scarce = format!("rl:{}", model_files("scarce", -1.0));
     let suite = "version = 1\nname = \"goals\"\nsla_percents = [99, 99.9]\nseeds = 1\nscalers = [\"hpa:tuned\"]\n\
                  [[cases]]\nrole = \"main\"\ntraces = [\"gen:diurnal:8001\", \"gen:markov:8006\"]\n\
                  profiles = [\"web\"]\nhours = 0.5\n\
                  [[cases]]\nrole = \"robust\"\ntraces = [\"gen:diurnal:8001\"]\nprofiles = [\"web\"]\nhours = 0.5\n\
                  true_capacity = 0.7\nmetric_lag_seconds = 60\n";
     let suite = file("goals.toml", suite);
-    let scalers = ["--scalers", &format!("hpa:tuned,planner,rl,{scarce}")];
+    let scalers = ["--scalers", &format!("hpa:tuned,planner,{untrained},{scarce}")];
     let text = stdout(&[&["evaluate", "--suite", &suite, "--format", "json"], &scalers[..]].concat());
     let report: serde_json::Value = serde_json::from_str(&text).unwrap();
     let goals = report["goals"].as_array().unwrap();
@@ -206,15 +207,15 @@ fn a_model_from_files_competes_and_every_goal_is_counted() {
     let all = |scaler: &str| {
         goals.iter().find(|part| part["scaler"] == scaler && part["sla_percent"].is_null()).unwrap()
     };
-    for scaler in ["planner", "rl", &scarce] {
+    for scaler in ["planner", &untrained, &scarce] {
         let part = all(scaler);
         let cells = part["reached"]["cells"].as_u64().unwrap() + part["unreached"]["cells"].as_u64().unwrap();
         assert_eq!((cells, part["matched"]["of_cells"].as_u64().unwrap()), (4, 4));
         assert_eq!((&part["robust"]["cells"], &part["robust"]["outside_bounds"]), (&2.into(), &0.into()));
         assert!(part["matched"]["over_hpa"].is_number() && part["matched"]["over_planner"].is_number());
     }
-    assert_eq!(all("planner")["reached"], all("rl")["reached"], "the untrained model is the planner");
-    assert_ne!(all("rl")["reached"], all(&scarce)["reached"]);
+    assert_eq!(all("planner")["reached"], all(&untrained)["reached"], "the untrained model is the planner");
+    assert_ne!(all(&untrained)["reached"], all(&scarce)["reached"]);
     let short = stdout(&[&["evaluate", "--suite", &suite, "--goals"], &scalers[..]].concat());
     assert!(short.contains("1 as good") && short.contains("misses:"), "{short}");
     let quick = ["evaluate", "--suite", &suite, "--format", "json", "--no-ladder"];
@@ -228,33 +229,41 @@ fn a_model_from_files_competes_and_every_goal_is_counted() {
 
 #[test]
 fn the_gate_lets_a_better_model_through_and_tells_why_it_refuses_others() {
-    // Pods serve more than is declared: there is something to save.
     let traces: Vec<String> = (8101..=8106).map(|seed| format!("\"gen:diurnal:{seed}\"")).collect();
-    let suite = format!(
-        "version = 1\nname = \"roomy\"\nsla_percent = 99\nseeds = 1\nscalers = [\"rl\"]\n[[cases]]\n\
-         traces = [{}]\nprofiles = [\"web\"]\nhours = 0.5\ntrue_capacity = 1.6\n",
-        traces.join(", ")
-    );
-    let suite = file("roomy.toml", &suite);
-    let gate = |candidate: &str, format: &str| {
-        rlscaler(&["evaluate", "--gate", candidate, "--suite", &suite, "--format", format])
+    let suite = |name: &str, true_capacity: f64| {
+        let text = format!(
+            "version = 1\nname = \"{name}\"\nsla_percent = 99\nseeds = 1\nscalers = [\"rl\"]\n[[cases]]\n\
+             traces = [{}]\nprofiles = [\"web\"]\nhours = 0.5\ntrue_capacity = {true_capacity}\n",
+            traces.join(", ")
+        );
+        file(&format!("{name}.toml"), &text)
     };
-    let frugal = gate(&model_files("frugal", 0.96), "json");
+    // Where pods serve more than is declared, there is something to save.
+    let (roomy, tight) = (suite("roomy", 1.6), suite("tight", 1.0));
+    let current = model_files("current", 0.0);
+    let gate = |candidate: &str, suite: &str, format: &str| {
+        let models = ["--gate", candidate, "--against", &current];
+        rlscaler(&[&["evaluate", "--suite", suite, "--format", format], &models[..]].concat())
+    };
+    let frugal = gate(&model_files("frugal", -1.0), &roomy, "json");
     let report: serde_json::Value = serde_json::from_slice(&frugal.stdout).unwrap();
-    assert_eq!((&report["schema"], &report["verdict"]), (&"rlscaler.io/gate/v1".into(), &"Accept".into()));
+    let expected = (&"rlscaler.io/gate/v1".into(), &"Accept".into());
+    assert_eq!((&report["schema"], &report["verdict"]), expected, "{}", report["reasons"]);
     assert!(0.0 < report["saving"]["low"].as_f64().unwrap(), "{}", report["saving"]);
     assert_eq!((frugal.status.code(), report["cells"].as_array().unwrap().len()), (Some(0), 6));
 
-    for (name, share, code) in
-        [("same", 1.0, "NotBetter"), ("scarce", 0.6, "SlaWorse"), ("lavish", 1.5, "CostRises")]
-    {
-        let output = gate(&model_files(name, share), "table");
+    for (name, margins, suite, code) in [
+        ("same", 0.0, &roomy, "NotBetter"),
+        ("frugal", -1.0, &tight, "SlaWorse"),
+        ("lavish", 10.0, &roomy, "CostRises"),
+    ] {
+        let output = gate(&model_files(name, margins), suite, "table");
         let text = String::from_utf8(output.stdout).unwrap();
         assert!(text.starts_with("Reject: base@") && text.contains(code), "{name}: {text}");
         assert_eq!(output.status.code(), Some(1));
     }
 
-    let nowhere = gate("nowhere", "table");
+    let nowhere = gate("nowhere", &roomy, "table");
     let error = String::from_utf8(nowhere.stderr).unwrap();
     assert_eq!(nowhere.status.code(), Some(2));
     assert!(error.contains("nowhere.safetensors: cannot be read"), "{error}");

@@ -1,4 +1,4 @@
-//! `rlscaler evaluate --gate CANDIDATE`: may this model take the place of the built-in one? In: a suite in which both, the
+//! `rlscaler evaluate --gate CANDIDATE`: may this model take the place of the current one? In: a suite in which both, the
 //! planner and HPAs ran, and its verdict. Out: what [`rlscaler_rl::gate`] says of it, as text or JSON, and the exit status.
 //! Never: a rule of its own.
 
@@ -34,8 +34,9 @@ const PLANNER: usize = 2;
 const FIRST_HPA: usize = 3;
 
 /// Who must run, in the order of the places above.
-pub(super) fn scalers(candidate: &str) -> Vec<String> {
-    let ours = [RL.to_owned(), format!("{RL}:{candidate}"), "planner".to_owned()];
+pub(super) fn scalers(candidate: &str, current: Option<&str>) -> Vec<String> {
+    let current = current.map_or(RL.to_owned(), |path| format!("{RL}:{path}"));
+    let ours = [current, format!("{RL}:{candidate}"), "planner".to_owned()];
     ours.into_iter().chain(HPAS.map(str::to_owned)).collect()
 }
 
