@@ -6,9 +6,10 @@ mod shadow;
 
 use rlscaler_core::behavior::{MAX_EVENTS, MAX_RECOMMENDATIONS};
 use rlscaler_core::budget::MAX_BUCKETS;
+use rlscaler_core::driving::Doubt;
 use rlscaler_core::memory::{
-    BudgetBucket, BudgetMemory, CapacityMemory, ForecastMemory, HoldOffMemory, Memory, OwnDown,
-    Recommendation, RegressionMemory, ScaleEvent, ScalingMemory, ShadowMemory,
+    BudgetBucket, BudgetMemory, CapacityMemory, DrivingMemory, ForecastMemory, HoldOffMemory, Memory,
+    OwnDown, Recommendation, RegressionMemory, ScaleEvent, ScalingMemory, ShadowMemory,
 };
 use rlscaler_core::regression::MAX_DOWNS;
 use rlscaler_core::shadow as core_shadow;
@@ -110,7 +111,7 @@ struct Wire {
     last_replicas: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     idle_since: Option<f64>,
-    suspended_until: f64,
+    driving: DrivingWire,
     backlog: f64,
     regression: RegressionWire,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -179,6 +180,18 @@ struct ForecastWire {
     error: [f64; 2],
 }
 
+#[derive(Serialize, Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct DrivingWire {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    doubt: Option<String>,
+    calm: f64,
+    strikes: u32,
+    clean: f64,
+    fast: [f64; 2],
+    slow: [f64; 2],
+}
+
 impl Wire {
     fn checked(self) -> Result<Self, MemoryFault> {
         let check = |list: &'static str, found: usize, max: usize| {
@@ -217,7 +230,7 @@ impl From<&Memory> for Wire {
             raised_secs,
             last_replicas,
             idle_since_secs,
-            suspended_until_secs,
+            driving,
             backlog,
             regression,
             shadow,
@@ -237,7 +250,7 @@ impl From<&Memory> for Wire {
             raised: *raised_secs,
             last_replicas: *last_replicas,
             idle_since: *idle_since_secs,
-            suspended_until: *suspended_until_secs,
+            driving: driving.into(),
             backlog: *backlog,
             regression: regression.into(),
             shadow: shadow.as_ref().map(ShadowWire::from),
@@ -262,7 +275,7 @@ impl From<Wire> for Memory {
             raised_secs: wire.raised,
             last_replicas: wire.last_replicas,
             idle_since_secs: wire.idle_since,
-            suspended_until_secs: wire.suspended_until,
+            driving: wire.driving.into(),
             backlog: wire.backlog,
             regression: wire.regression.into(),
             shadow: wire.shadow.map(ShadowMemory::from),
@@ -446,6 +459,24 @@ impl From<ForecastWire> for ForecastMemory {
     fn from(wire: ForecastWire) -> Self {
         let ForecastWire { last_slot, open_sum, open_count, slots, open_forecasts, error } = wire;
         Self { last_slot, open_sum, open_count, slots, open_forecasts, error }
+    }
+}
+
+impl From<&DrivingMemory> for DrivingWire {
+    fn from(driving: &DrivingMemory) -> Self {
+        let DrivingMemory { doubt, calm_secs, strikes, clean_secs, fast, slow } = *driving;
+        let doubt = doubt.map(|doubt| doubt.as_str().to_owned());
+        Self { doubt, calm: calm_secs, strikes, clean: clean_secs, fast, slow }
+    }
+}
+
+impl From<DrivingWire> for DrivingMemory {
+    fn from(wire: DrivingWire) -> Self {
+        let DrivingWire { doubt, calm, strikes, clean, fast, slow } = wire;
+        // A doubt that only a newer operator knows is a doubt all the same.
+        let known = |name: &str| Doubt::ALL.into_iter().find(|doubt| doubt.as_str() == name);
+        let doubt = doubt.map(|name| known(&name).unwrap_or(Doubt::Failed));
+        Self { doubt, calm_secs: calm, strikes, clean_secs: clean, fast, slow }
     }
 }
 

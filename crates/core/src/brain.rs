@@ -10,14 +10,16 @@ use crate::behavior::Track;
 use crate::budget::Budget;
 use crate::capacity::Estimator;
 use crate::decision::Decision;
+use crate::driving::Watch;
 use crate::forecast::Forecaster;
 use crate::guardrail::{self, Proposal, Rails, Scene};
 use crate::history::{BIN_SLOTS, SLOT_SECS};
 use crate::hpa::{self, Hpa};
+use crate::influence::{self, Asked};
 use crate::memory::{ForecastMemory, Memory};
 use crate::observation::{History, Observation, Signal};
 use crate::planner::{self, Demand};
-use crate::policy::Policy;
+use crate::policy::{Policy, multiplied};
 use crate::regression::Regression;
 use crate::sense::{self, SenseMemory, Senses, Usual};
 use crate::settings::{Bounds, Override, Settings};
@@ -54,7 +56,9 @@ pub struct Brain {
     rails: Rails,
     hpa: Hpa,
     backlog: f64,
-    suspended_until_secs: f64,
+    watch: Watch,
+    /// What the last answer stands on, where the model gave it.
+    asked: Option<Asked>,
     last_replicas: u32,
     /// `None` unless somebody follows what would have been.
     shadow: Option<Shadow>,
@@ -106,7 +110,8 @@ impl Brain {
             },
             hpa: Hpa::stock(hpa_bounds(&settings), settings.time_factor, &memory.hpa),
             backlog: memory.backlog,
-            suspended_until_secs: memory.suspended_until_secs,
+            watch: Watch::restore(&memory.driving),
+            asked: None,
             last_replicas: memory.last_replicas,
             shadow: memory.shadow.as_ref().map(Shadow::restore),
             settings,
@@ -126,6 +131,7 @@ impl Brain {
             self.estimator = Estimator::default();
             // Loads of before are in another unit: what is held off stays, what might be undone is forgotten.
             self.rails.regression.change_unit();
+            self.watch.change_unit();
             self.resumed = None;
         }
         let memory = self.hpa.memory();
@@ -160,7 +166,7 @@ impl Brain {
             raised_secs: self.rails.raised_secs.unwrap_or(0.0),
             last_replicas: self.last_replicas,
             idle_since_secs: self.rails.idle_since_secs,
-            suspended_until_secs: self.suspended_until_secs,
+            driving: self.watch.memory(),
             backlog: self.backlog,
             regression: self.rails.regression.memory(),
             shadow: self.shadow.as_ref().map(Shadow::memory),
@@ -251,7 +257,7 @@ impl Brain {
             let replicas = outlook.planned.map_or(answer.proposal.replicas, |(capacity, _)| {
                 let demand = Demand { backlog: shadow.backlog(), ..outlook.demand };
                 let plan = planner::plan(&self.settings, &capacity, &demand);
-                answer::multiplied(plan.replicas, answer.multiplier)
+                multiplied(plan.replicas, answer.multiplier)
             });
             shadow.tick(&scene, Proposal { replicas, ..answer.proposal }, &facts);
         }
@@ -272,6 +278,23 @@ impl Brain {
     #[must_use]
     pub fn shadow(&self) -> Option<ShadowReport> {
         self.shadow.as_ref().map(|shadow| shadow.report(&self.settings))
+    }
+
+    /// The last decision with what mattered most in the model's answer; the same where the planner drove. `policy`: the
+    /// one that decided. Costs some calls of it, so it is done only for decisions that somebody will read.
+    #[must_use]
+    pub fn explain(&self, policy: &dyn Policy, decision: Decision) -> Decision {
+        match &self.asked {
+            Some(asked) => decision.explained(&influence::strongest(policy, asked)),
+            None => decision,
+        }
+    }
+
+    /// The planner's forecasts: by how much they fall short now over how much they did in the service's own past; `None`
+    /// while too little of it is known.
+    #[must_use]
+    pub fn forecast_drift(&self) -> Option<f64> {
+        self.watch.drift()
     }
 
     /// Sets the time. A clock that went backwards takes everything remembered with it, so that no window grows.
@@ -344,7 +367,6 @@ impl Brain {
         }
         self.hpa.shift(delta_secs);
         self.estimator.shift(delta_secs);
-        self.suspended_until_secs += delta_secs;
         self.started_secs += delta_secs;
         let since = [
             &mut self.rails.failing_since_secs,

@@ -2,6 +2,7 @@
 //! [`crate::guardrail::guard`].
 
 use crate::budget::BudgetReport;
+use crate::influence::Influences;
 use crate::reason::{Driver, Reason, Role};
 
 /// Most reasons one decision carries; more than can speak at once. Further ones are dropped.
@@ -26,6 +27,19 @@ impl Reasons {
         if self.len < MAX_REASONS {
             self.items[self.len] = reason;
             self.len += 1;
+        }
+    }
+
+    /// Adds what mattered behind the model's factor, as far as there is room: nothing that spoke is dropped for it.
+    fn insert(&mut self, influences: &Influences) {
+        let factor = self.as_slice().iter().position(|reason| matches!(reason, Reason::Multiplier { .. }));
+        let Some(factor) = factor else { return };
+        for (place, reason) in (factor + 1..).zip(influences.iter()) {
+            if self.len < MAX_REASONS {
+                self.items.copy_within(place..self.len, place + 1);
+                self.items[place] = reason;
+                self.len += 1;
+            }
         }
     }
 
@@ -114,6 +128,12 @@ impl Decision {
     /// Only `guardrail::guard` calls this.
     pub(crate) fn new(parts: Parts) -> Self {
         Self { parts }
+    }
+
+    /// The same decision with what mattered most in the model's answer among its reasons; the number stands.
+    pub(crate) fn explained(mut self, influences: &Influences) -> Self {
+        self.parts.reasons.insert(influences);
+        self
     }
 
     /// When, seconds, as in the observation.
@@ -258,7 +278,7 @@ impl Decision {
         let fixed = reasons.iter().rev().filter(explains).find(|reason| reason.role() == Role::Fixed);
         let up = self.parts.from < self.parts.replicas;
         let term = reasons.iter().rev().find(|reason| match reason.role() {
-            Role::Term => !matches!(reason, Reason::Multiplier { .. }),
+            Role::Term => !matches!(reason, Reason::Multiplier { .. } | Reason::Influence { .. }),
             Role::HeldUp => up,
             Role::HeldDown => !up,
             Role::Seen | Role::Fixed => false,

@@ -88,6 +88,15 @@ impl Running {
     }
 }
 
+/// Forecasts that came due at one tick.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Judged {
+    /// Sum of the squared relative shortfalls.
+    pub squares: f64,
+    /// How many there were.
+    pub count: u32,
+}
+
 /// History and the judgement of past forecasts. O(horizon) per slot, no allocation after the start.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Forecaster {
@@ -101,6 +110,7 @@ pub struct Forecaster {
     persistence: [Running; 2],
     seasonal: [Running; 2],
     rise_quantiles: [f64; 4],
+    judged: Judged,
 }
 
 impl Default for Forecaster {
@@ -116,6 +126,7 @@ impl Default for Forecaster {
             persistence: [Running::default(); 2],
             seasonal: [Running::default(); 2],
             rise_quantiles: QUANTILE_PRIOR,
+            judged: Judged::default(),
         }
     }
 }
@@ -138,8 +149,15 @@ impl Forecaster {
         &self.history
     }
 
+    /// The forecasts that came due at the last `observe` or `pass`.
+    #[must_use]
+    pub fn judged(&self) -> Judged {
+        self.judged
+    }
+
     /// Adds a sample taken in slot `slot`; forecasts that came due meanwhile are judged.
     pub fn observe(&mut self, slot: i64, load: f64) {
+        self.judged = Judged::default();
         for _ in 0..self.history.slots_before(slot) {
             self.close_slot();
         }
@@ -148,6 +166,7 @@ impl Forecaster {
 
     /// Time passed without a sample: the last level is taken to hold.
     pub fn pass(&mut self, slot: i64) {
+        self.judged = Judged::default();
         for _ in 0..self.history.slots_before(slot) {
             self.close_slot();
         }
@@ -241,7 +260,10 @@ impl Forecaster {
         let due = horizon - 1;
         let came = largest(self.history.slots().last(horizon));
         if let Some(forecast) = self.forecasts.back(due).map(f64::from).filter(|&forecast| 0.0 < forecast) {
-            self.error.add(((came - forecast) / forecast).clamp(0.0, ERROR_MAX));
+            let short = ((came - forecast) / forecast).clamp(0.0, ERROR_MAX);
+            self.error.add(short);
+            self.judged.squares += short * short;
+            self.judged.count += 1;
         }
         let Some(level) = self.levels.back(due).map(f64::from).filter(|&level| 0.0 < level) else { return };
         let rise = (came.max(1e-9 * level) / level).ln().clamp(-4.0, 4.0);

@@ -1,6 +1,8 @@
 //! What must survive a restart: everything a brain holds that Prometheus does not remember. Plain data with public
 //! fields; the wire form lives in `api`. Bounded: see the constant beside each list.
 
+use crate::driving::Doubt;
+
 /// Answers of the last minutes, merged where equal.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Recommendation {
@@ -224,6 +226,23 @@ pub struct ShadowMemory {
     pub buckets: Vec<(i64, ShadowSums)>,
 }
 
+/// Who drives, and how well the planner's forecasts do.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct DrivingMemory {
+    /// Why the planner drives in place of the model; `None` while the model may.
+    pub doubt: Option<Doubt>,
+    /// Seconds without a doubt since the last one.
+    pub calm_secs: f64,
+    /// How often the planner had to take over lately; at most [`crate::driving::MAX_STRIKES`].
+    pub strikes: u32,
+    /// Seconds the model has driven since the last strike was given or forgiven.
+    pub clean_secs: f64,
+    /// Running squared shortfall of the forecasts over minutes, and its weight.
+    pub fast: [f64; 2],
+    /// The same over a day: the service's own past.
+    pub slow: [f64; 2],
+}
+
 /// Everything.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Memory {
@@ -249,8 +268,8 @@ pub struct Memory {
     pub last_replicas: u32,
     /// Since when the service is idle enough for 0.
     pub idle_since_secs: Option<f64>,
-    /// Until when the planner drives after a fault of the model.
-    pub suspended_until_secs: f64,
+    /// Who drives.
+    pub driving: DrivingMemory,
     /// Estimated requests waiting.
     pub backlog: f64,
     /// Scale-downs of ours that were, or may have to be, undone.

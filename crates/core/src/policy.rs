@@ -41,6 +41,14 @@ pub trait Policy: Send + Sync {
     /// When the policy cannot answer; the planner then drives and says why.
     fn act(&self, features: &Features) -> Result<Action, PolicyFault>;
 
+    /// The multiplier alone, for asking "what if": as `act`, and cheaper where the value costs.
+    ///
+    /// # Errors
+    /// As `act`.
+    fn multiplier(&self, features: &Features) -> Result<f64, PolicyFault> {
+        self.act(features).and_then(checked).map(|action| action.multiplier)
+    }
+
     /// False when `act` does not look at its features: they are then not computed, and the planner is the driver.
     fn reads_features(&self) -> bool {
         true
@@ -66,6 +74,13 @@ impl Policy for PlannerOnly {
     fn describe(&self) -> String {
         "planner".to_owned()
     }
+}
+
+/// The planner's replicas times the multiplier, rounded; at least 1 where the planner asks for any.
+#[must_use]
+pub fn multiplied(replicas: u32, multiplier: f64) -> u32 {
+    let product = (f64::from(replicas) * multiplier).round() as u32;
+    if 0 < replicas { product.max(1) } else { 0 }
 }
 
 /// The action, when it can be believed.

@@ -3,7 +3,8 @@
 
 use std::fmt;
 
-use crate::policy::PolicyFault;
+use crate::driving::Doubt;
+use crate::influence::Influence;
 use crate::text::{fixed, signed};
 
 /// Who determined the number before the guardrails.
@@ -136,13 +137,25 @@ pub enum Reason {
         /// Price of lateness it was given.
         price: f64,
     },
-    /// The model gave no usable answer; the planner drives.
+    /// Something about the load that moved the model's factor by at least a replica.
+    Influence {
+        /// What.
+        influence: Influence,
+        /// Replicas it adds to the model's answer, or takes from it; never 0.
+        change: i32,
+    },
+    /// The model must not drive now: the planner does.
     ModelRejected {
         /// Why.
-        fault: PolicyFault,
+        doubt: Doubt,
     },
-    /// The model failed lately; the planner keeps driving for a while.
-    ModelSuspended,
+    /// The model must not have driven lately: the planner keeps driving until all has been calm for a while.
+    ModelSuspended {
+        /// Why it had to.
+        doubt: Doubt,
+        /// How long all must have been calm, seconds.
+        calm_secs: f64,
+    },
     /// A higher answer of the last minutes is kept.
     ScaleDownStabilized {
         /// The number kept.
@@ -288,7 +301,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// Stable UpperCamel code, equal to the variant's name.
+    /// Stable UpperCamel code: the variant's name, or that of the influence.
     #[must_use]
     pub fn code(&self) -> &'static str {
         self.entry().0
@@ -311,8 +324,9 @@ impl Reason {
             Reason::CapacityUnknown => ("CapacityUnknown", Role::Term),
             Reason::LatencyDriven { .. } => ("LatencyDriven", Role::Term),
             Reason::Multiplier { .. } => ("Multiplier", Role::Term),
+            Reason::Influence { influence, .. } => (influence.code(), Role::Term),
             Reason::ModelRejected { .. } => ("ModelRejected", Role::Term),
-            Reason::ModelSuspended => ("ModelSuspended", Role::Term),
+            Reason::ModelSuspended { .. } => ("ModelSuspended", Role::Term),
             Reason::ScaleDownStabilized { .. } => ("ScaleDownStabilized", Role::HeldUp),
             Reason::ScaleUpStabilized { .. } => ("ScaleUpStabilized", Role::HeldDown),
             Reason::ScaleUpLimit { .. } => ("ScaleUpLimit", Role::HeldDown),
@@ -386,8 +400,14 @@ impl fmt::Display for Reason {
             Reason::Multiplier { factor, price } => {
                 write!(f, "the model multiplies by {} at lateness price {}", fixed(factor, 2), fixed(price, 0))
             }
-            Reason::ModelRejected { fault } => write!(f, "the planner drives: {fault}"),
-            Reason::ModelSuspended => f.write_str("the planner drives: the model failed within the last ticks"),
+            Reason::Influence { influence, change } => {
+                let noun = if change.abs() == 1 { "replica" } else { "replicas" };
+                write!(f, "{influence} ({change:+} {noun})")
+            }
+            Reason::ModelRejected { doubt } => write!(f, "the planner drives: {doubt}"),
+            Reason::ModelSuspended { doubt, calm_secs } => {
+                write!(f, "the planner drives until all has been calm for {calm_secs:.0} s; before: {doubt}")
+            }
             Reason::ScaleDownStabilized { replicas } => {
                 write!(f, "{replicas} were needed within the stabilization window")
             }

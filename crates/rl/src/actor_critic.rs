@@ -53,10 +53,15 @@ impl ActorCritic {
     /// Both networks' answers. `features` has the length of the schema. May be NaN for inputs that are not finite.
     #[must_use]
     pub fn answer(&self, features: &[f32], price: f64) -> Answer {
+        Answer { log_multiplier: self.log_multiplier(features, price), value: self.value(features, price) }
+    }
+
+    /// The actor's answer alone.
+    #[must_use]
+    pub fn log_multiplier(&self, features: &[f32], price: f64) -> f32 {
         let output = self.actor.forward(features);
         let planner_error = features[head::UNIT_FEATURE];
-        let log_multiplier = head::log_multiplier(&output, &self.gates, &head::ramps(price), planner_error);
-        Answer { log_multiplier, value: self.value(features, price) }
+        head::log_multiplier(&output, &self.gates, &head::ramps(price), planner_error)
     }
 
     /// The critic's answer alone.

@@ -45,8 +45,9 @@ impl Model {
     }
 }
 
-impl Policy for Model {
-    fn act(&self, features: &Features) -> Result<Action, PolicyFault> {
+impl Model {
+    /// The features' values, when this model was made for such.
+    fn familiar<'f>(&self, features: &'f Features) -> Result<&'f [f32], PolicyFault> {
         let values = features.values();
         if values.len() != schema().features {
             return Err(PolicyFault::SchemaMismatch);
@@ -54,12 +55,26 @@ impl Policy for Model {
         if EXCESS_MAX < self.actor_critic.excess(values) {
             return Err(PolicyFault::OutOfDistribution);
         }
+        Ok(values)
+    }
+}
+
+impl Policy for Model {
+    fn act(&self, features: &Features) -> Result<Action, PolicyFault> {
+        let values = self.familiar(features)?;
         let answer = self.actor_critic.answer(values, features.price());
         // The critic counts costs, the brain wants larger to be better.
         policy::checked(Action {
             multiplier: f64::from(answer.log_multiplier).exp(),
             value: 0.0 - f64::from(answer.value),
         })
+    }
+
+    fn multiplier(&self, features: &Features) -> Result<f64, PolicyFault> {
+        let values = self.familiar(features)?;
+        let log_multiplier = self.actor_critic.log_multiplier(values, features.price());
+        let multiplier = f64::from(log_multiplier).exp();
+        policy::checked(Action { multiplier, value: 0.0 }).map(|action| action.multiplier)
     }
 
     fn describe(&self) -> String {
@@ -89,6 +104,7 @@ mod tests {
             let values = std::array::from_fn(|at| ((at + step) as f32).sin() * 4.0);
             let action = model.act(&Features::new(values, price, 12.0, 10.0)).unwrap();
             assert_eq!(action, Action { multiplier: 1.0, value: 0.0 });
+            assert_eq!(model.multiplier(&Features::new(values, price, 12.0, 10.0)), Ok(1.0));
         }
     }
 

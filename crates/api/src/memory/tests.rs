@@ -57,6 +57,14 @@ fn full() -> Memory {
         }),
         capacity: CapacityMemory { sums: [0.1, 0.2, 1e-300, 1e300, -0.0], ..CapacityMemory::default() },
         budget: BudgetMemory { buckets: buckets.collect(), ..BudgetMemory::default() },
+        driving: DrivingMemory {
+            doubt: Some(Doubt::ForecastDrift),
+            calm_secs: at(2),
+            strikes: 3,
+            clean_secs: at(3),
+            fast: [at(4), 1e-300],
+            slow: [at(5), 1.0 / 3.0],
+        },
         forecast: ForecastMemory {
             slots: vec![1.0 / 3.0; 64],
             open_forecasts: vec![0.1; 64],
@@ -94,6 +102,13 @@ fn a_memory_that_cannot_be_trusted_is_refused() {
         let fault = from_status(&status).expect_err(what).to_string();
         assert!(fault.contains(what), "{fault}");
     }
+}
+
+#[test]
+fn a_doubt_that_only_a_newer_operator_knows_is_a_doubt() {
+    let text = r#"{"driving": {"doubt": "MoonPhase", "strikes": 2}}"#;
+    let memory = from_status(&MemoryStatus { version: VERSION, state: text.to_owned() }).expect("readable");
+    assert_eq!((memory.driving.doubt, memory.driving.strikes), (Some(Doubt::Failed), 2));
 }
 
 #[test]

@@ -5,18 +5,19 @@
 
 use super::outlook::Outlook;
 use super::{Brain, Tick};
-use crate::capacity::Source;
+use crate::budget::Budget;
+use crate::capacity::{PodCapacity, Source};
 use crate::decision::Reasons;
+use crate::driving::{Doubt, Verdict};
 use crate::features::{self, Facts, Features, WIDTH};
 use crate::guardrail::Proposal;
+use crate::influence::Asked;
 use crate::observation::Observation;
-use crate::planner::{self, COMFORT, Unknown};
-use crate::policy::{self, Action, Policy};
+use crate::planner::{self, COMFORT, Plan, Unknown};
+use crate::policy::{self, Action, Policy, multiplied};
 use crate::reason::{Driver, Reason};
 use crate::sense::Senses;
 
-/// Seconds the planner drives after the model gave an unusable answer, real time.
-const SUSPENSION_SECS: f64 = 120.0;
 /// Seconds over which latency is measured, usually: until then it tells of the time before a raise, real time.
 const WINDOW_SECS: f64 = 60.0;
 
@@ -37,41 +38,18 @@ impl Brain {
         senses: &Senses,
         outlook: &Outlook,
     ) -> Answer {
+        self.asked = None;
         let mut reasons = self.seen_reasons(senses, outlook);
         let Some((capacity, plan)) = outlook.planned else {
+            // Who would drive is told while nobody can, too: blindness is no calm.
+            let standing = self.watch.standing(&self.settings).filter(|_| policy.reads_features());
+            if let Some((doubt, calm_secs)) = standing {
+                reasons.push(Reason::ModelSuspended { doubt, calm_secs });
+            }
             return self.answer_unplanned(seen, tick, senses, outlook, reasons);
         };
         planner::explain(&plan, &outlook.demand, &mut reasons);
-        let mut driver = Driver::Planner;
-        let mut action = Action { multiplier: 1.0, value: 0.0 };
-        if !policy.reads_features() {
-            let empty = Features::new([0.0; WIDTH], 0.0, f64::from(plan.replicas), plan.level_busy_pods);
-            action = policy.act(&empty).and_then(policy::checked).unwrap_or(action);
-        } else if tick.now_secs < self.suspended_until_secs {
-            reasons.push(Reason::ModelSuspended);
-        } else {
-            let price = self.budget.lateness_price(&self.settings, senses.price);
-            let facts = Facts {
-                settings: &self.settings,
-                capacity: &capacity,
-                forecaster: &self.forecaster,
-                demand: &outlook.demand,
-                plan: &plan,
-                startup_secs: tick.startup_secs,
-                price,
-            };
-            match policy.act(&features::compute(&facts)).and_then(policy::checked) {
-                Ok(answer) => {
-                    action = answer;
-                    driver = Driver::Model;
-                    reasons.push(Reason::Multiplier { factor: action.multiplier, price });
-                }
-                Err(fault) => {
-                    self.suspended_until_secs = tick.now_secs + self.settings.scaled(SUSPENSION_SECS);
-                    reasons.push(Reason::ModelRejected { fault });
-                }
-            }
-        }
+        let (driver, action) = self.drive(policy, tick, senses, outlook, (&capacity, &plan), &mut reasons);
         let proposal = Proposal {
             replicas: multiplied(plan.replicas, action.multiplier),
             planner: Some(plan.replicas),
@@ -80,6 +58,58 @@ impl Brain {
             reasons,
         };
         Answer { proposal, multiplier: action.multiplier }
+    }
+
+    /// Asks the model, and says who drives.
+    fn drive(
+        &mut self,
+        policy: &dyn Policy,
+        tick: &Tick,
+        senses: &Senses,
+        outlook: &Outlook,
+        (capacity, plan): (&PodCapacity, &Plan),
+        reasons: &mut Reasons,
+    ) -> (Driver, Action) {
+        let alone = Action { multiplier: 1.0, value: 0.0 };
+        if !policy.reads_features() {
+            let empty = Features::new([0.0; WIDTH], 0.0, f64::from(plan.replicas), plan.level_busy_pods);
+            let action = policy.act(&empty).and_then(policy::checked).unwrap_or(alone);
+            return (Driver::Planner, action);
+        }
+        let price = self.budget.lateness_price(&self.settings, senses.price);
+        let features = features::compute(&Facts {
+            settings: &self.settings,
+            capacity,
+            forecaster: &self.forecaster,
+            demand: &outlook.demand,
+            plan,
+            startup_secs: tick.startup_secs,
+            price,
+        });
+        // Also asked while the planner drives: how else would it be known that all is calm?
+        let answer = policy.act(&features).and_then(policy::checked);
+        let drifted = self.watch.drifted().then_some(Doubt::ForecastDrift);
+        let doubt = answer.err().map(Doubt::from).or(drifted);
+        match self.watch.judge(&self.settings, tick.step_secs, doubt) {
+            Verdict::Doubted(doubt) => reasons.push(Reason::ModelRejected { doubt }),
+            Verdict::Calming { doubt, calm_secs } => {
+                reasons.push(Reason::ModelSuspended { doubt, calm_secs });
+            }
+            Verdict::Model => {
+                let action = answer.unwrap_or(alone);
+                let factor = action.multiplier;
+                reasons.push(Reason::Multiplier { factor, price });
+                self.asked = Some(Asked {
+                    features,
+                    planner: plan.replicas,
+                    multiplier: factor,
+                    usual_price: Budget::default().lateness_price(&self.settings, None),
+                    budget: self.budget.report(&self.settings, senses.price),
+                });
+                return (Driver::Model, action);
+            }
+        }
+        (Driver::Planner, alone)
     }
 
     /// The number where no queue can be computed: the load is unknown, or what a pod can serve is.
@@ -167,9 +197,4 @@ impl Brain {
             Source::Cpu | Source::Saturation => multiplied(seen.replicas, answer.multiplier.max(1.0)),
         })
     }
-}
-
-pub(super) fn multiplied(replicas: u32, multiplier: f64) -> u32 {
-    let product = (f64::from(replicas) * multiplier).round() as u32;
-    if 0 < replicas { product.max(1) } else { 0 }
 }

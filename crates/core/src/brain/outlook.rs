@@ -38,7 +38,10 @@ impl Brain {
         // Another source for one tick is neither a trend nor a miss of the forecast: the last level is carried.
         let own = senses.load.filter(|load| load.by_cpu != self.settings.declared.qps);
         match own {
-            Some(load) => self.forecaster.observe(tick.slot, load.value),
+            Some(load) => {
+                self.forecaster.observe(tick.slot, load.value);
+                self.watch.learn(self.forecaster.judged());
+            }
             None => self.forecaster.pass(tick.slot),
         }
         let pods = seen.pods;

@@ -1,5 +1,7 @@
 //! The brain from outside: observations in, decisions out.
 
+mod driving;
+mod explaining;
 mod freshness;
 mod learning;
 mod overrides;

@@ -1,6 +1,7 @@
 //! Whatever is seen: never outside bounds, never down on missing data, never against the raw direction, NaN nowhere.
 
 use proptest::prelude::*;
+use rlscaler_core::driving::Doubt;
 use rlscaler_core::observation::{Observation, Pods, Reading, Signal, Signals};
 use rlscaler_core::reason::{Driver, Reason};
 use rlscaler_core::settings::{Override, Settings};
@@ -99,7 +100,9 @@ fn check(settings: &Settings, ticks: &[(AnyTick, Override)], seed: u64) {
         replicas = meddled.unwrap_or(replicas);
         let mut seen = Observation { time_secs: time_secs + step, replicas, ..*seen };
         seen.pods.ready = replicas.saturating_sub(seen.pods.starting);
-        let decision = brain.decide(&Wild(seed), *will, &seen);
+        let silent = brain.decide(&Wild(seed), *will, &seen);
+        let decision = brain.explain(&Wild(seed), silent);
+        assert_eq!(decision.replicas(), silent.replicas());
         let (from, to) = (decision.from(), decision.replicas());
         let bounds = settings.bounds;
         let stands = to == from;
@@ -128,7 +131,7 @@ fn check(settings: &Settings, ticks: &[(AnyTick, Override)], seed: u64) {
         for reason in decision.reasons() {
             let text = reason.to_string();
             assert!(!text.contains("NaN") && !text.contains("inf"), "{reason:?}");
-            assert!(!matches!(reason, Reason::ModelRejected { fault: PolicyFault::Failed }));
+            assert!(!matches!(reason, Reason::ModelRejected { doubt: Doubt::Failed }));
         }
         if decision.changes() {
             brain.record_scale(seen.time_secs, from, to);
