@@ -134,7 +134,11 @@ names! {
         ModelNotFound,
         /// ModelReady: the model was trained on another set of features.
         SchemaMismatch,
-        /// ModelReady: the model gave no usable answer.
+        /// ModelReady: the features are far outside what the model was trained on; the planner drives.
+        OutOfDistribution,
+        /// ModelReady: forecasts fall short far more than they used to; the planner drives.
+        ForecastDrift,
+        /// ModelReady: the model gave no usable answer; the planner drives.
         ModelRejected,
         /// ModelReady: too little is known of this service yet.
         InsufficientHistory,
@@ -210,6 +214,18 @@ names! {
         ScalingWontHelp,
         /// Warning: the memory in status could not be read; windows start anew.
         MemoryLost,
+    }
+}
+
+impl From<rlscaler_core::driving::Doubt> for ConditionReason {
+    fn from(doubt: rlscaler_core::driving::Doubt) -> Self {
+        use rlscaler_core::driving::Doubt;
+        match doubt {
+            Doubt::OutOfDistribution => Self::OutOfDistribution,
+            Doubt::ForecastDrift => Self::ForecastDrift,
+            Doubt::SchemaMismatch => Self::SchemaMismatch,
+            Doubt::NotANumber | Doubt::Failed => Self::ModelRejected,
+        }
     }
 }
 

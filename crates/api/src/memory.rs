@@ -187,6 +187,7 @@ struct DrivingWire {
     doubt: Option<String>,
     calm: f64,
     strikes: u32,
+    takeovers: u32,
     clean: f64,
     fast: [f64; 2],
     slow: [f64; 2],
@@ -464,19 +465,19 @@ impl From<ForecastWire> for ForecastMemory {
 
 impl From<&DrivingMemory> for DrivingWire {
     fn from(driving: &DrivingMemory) -> Self {
-        let DrivingMemory { doubt, calm_secs, strikes, clean_secs, fast, slow } = *driving;
+        let DrivingMemory { doubt, calm_secs, strikes, takeovers, clean_secs, fast, slow } = *driving;
         let doubt = doubt.map(|doubt| doubt.as_str().to_owned());
-        Self { doubt, calm: calm_secs, strikes, clean: clean_secs, fast, slow }
+        Self { doubt, calm: calm_secs, strikes, takeovers, clean: clean_secs, fast, slow }
     }
 }
 
 impl From<DrivingWire> for DrivingMemory {
     fn from(wire: DrivingWire) -> Self {
-        let DrivingWire { doubt, calm, strikes, clean, fast, slow } = wire;
+        let DrivingWire { doubt, calm, strikes, takeovers, clean, fast, slow } = wire;
         // A doubt that only a newer operator knows is a doubt all the same.
         let known = |name: &str| Doubt::ALL.into_iter().find(|doubt| doubt.as_str() == name);
         let doubt = doubt.map(|name| known(&name).unwrap_or(Doubt::Failed));
-        Self { doubt, calm_secs: calm, strikes, clean_secs: clean, fast, slow }
+        Self { doubt, calm_secs: calm, strikes, takeovers, clean_secs: clean, fast, slow }
     }
 }
 

@@ -14,6 +14,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
+use rlscaler_core::Driver;
 use rlscaler_core::shadow::{ShadowReport, Trust};
 use rlscaler_signals::report::SignalName;
 
@@ -64,6 +65,14 @@ pub struct PolicySample {
     pub driver: &'static str,
     /// Name and content hash of the model.
     pub model: String,
+    /// Why the planner drives in place of the model, where it does.
+    pub model_doubt: Option<&'static str>,
+    /// The model's factor on the planner's answer, where it drives.
+    pub model_multiplier: Option<f64>,
+    /// How often the planner had to take over from the model.
+    pub model_takeovers: u32,
+    /// How much more forecasts fall short than they used to.
+    pub forecast_drift: Option<f64>,
     /// Share of the error budget that is left.
     pub budget_remaining_ratio: f64,
     /// Burn rate over one hour.
@@ -184,7 +193,7 @@ impl fmt::Debug for Policies {
 /// A gauge of every policy: name, help, and its value, where there is one.
 type PolicyGauge = (&'static str, &'static str, fn(&PolicySample) -> Option<f64>);
 
-const GAUGES: [PolicyGauge; 19] = [
+const GAUGES: [PolicyGauge; 22] = [
     ("rlscaler_replicas_current", "Replicas asked of the target", |s| Some(f64::from(s.current))),
     ("rlscaler_replicas_ready", "Ready pods of the target", |s| Some(f64::from(s.ready))),
     ("rlscaler_replicas_desired", "Replicas the decision asks for", |s| Some(f64::from(s.desired))),
@@ -237,6 +246,13 @@ const GAUGES: [PolicyGauge; 19] = [
             Trust::NotYet | Trust::Unmeasured => None,
         }
     }),
+    ("rlscaler_model_driving", "1 while the model drives, else 0", |s| {
+        Some(f64::from(u8::from(s.driver == Driver::Model.as_str())))
+    }),
+    ("rlscaler_model_multiplier_ratio", "The model's answer over the planner's", |s| s.model_multiplier),
+    ("rlscaler_model_forecast_drift_ratio", "Shortfall of forecasts over that of the service's past", |s| {
+        s.forecast_drift
+    }),
     ("rlscaler_startup_seconds", "Start-up time learnt from pods, p90", |s| s.startup_secs),
 ];
 
@@ -263,18 +279,34 @@ impl Collector for Policies {
             labels.push(("model", &sample.model));
             ConstGauge::new(1.0).encode(family.encode_family(&labels.as_slice())?)?;
         }
-        self.encode_undone(&samples, &mut encoder)?;
+        let help = "1 for the reason for which the planner drives in place of the model";
+        let mut family =
+            encoder.encode_descriptor("rlscaler_model_doubt", help, None, gauge.metric_type())?;
+        for (key, sample) in samples.iter() {
+            let Some(doubt) = sample.model_doubt else { continue };
+            let [namespace, policy] = labels(key);
+            let labels = [namespace, policy, ("reason", doubt)];
+            ConstGauge::new(1.0).encode(family.encode_family(&labels)?)?;
+        }
+        self.encode_counters(&samples, &mut encoder)?;
         self.encode_signals(&samples, encoder)
     }
 }
 
 impl Policies {
-    fn encode_undone(
+    fn encode_counters(
         &self,
         samples: &BTreeMap<PolicyKey, PolicySample>,
         encoder: &mut DescriptorEncoder,
     ) -> Result<(), fmt::Error> {
         let counter = ConstCounter::new(0u64);
+        let help = "Times the planner took over from the model";
+        let mut family =
+            encoder.encode_descriptor("rlscaler_model_takeovers", help, None, counter.metric_type())?;
+        for (key, sample) in samples {
+            let takeovers = u64::from(sample.model_takeovers);
+            ConstCounter::new(takeovers).encode(family.encode_family(&labels(key))?)?;
+        }
         let help = "Scale-downs after which the objective was no longer met and which were undone";
         let mut family =
             encoder.encode_descriptor("rlscaler_scale_downs_undone", help, None, counter.metric_type())?;
@@ -346,6 +378,9 @@ mod tests {
         let signal = SignalSample { age_secs: Some(7.5), failures: 3 };
         let sample = PolicySample {
             desired: 6,
+            driver: "planner",
+            model_doubt: Some("ForecastDrift"),
+            model_takeovers: 2,
             scale_downs_undone: 2,
             signals: vec![(SignalName::Qps, signal)],
             ..PolicySample::default()
@@ -366,6 +401,12 @@ mod tests {
         let undone = "rlscaler_scale_downs_undone_total{namespace=\"shop\",policy=\"web\"} 2";
         assert!(text.contains(undone), "{text}");
         assert!(!text.contains("rlscaler_replicas_shadow{"));
+        assert!(text.contains("rlscaler_model_driving{namespace=\"shop\",policy=\"web\"} 0.0"), "{text}");
+        assert!(text.contains(
+            "rlscaler_model_doubt{namespace=\"shop\",policy=\"web\",reason=\"ForecastDrift\"} 1.0"
+        ));
+        assert!(text.contains("rlscaler_model_takeovers_total{namespace=\"shop\",policy=\"web\"} 2"));
+        assert!(!text.contains("rlscaler_model_multiplier_ratio{"));
         metrics.forget(&key);
         assert!(!scrape(&registry).contains("shop"));
     }

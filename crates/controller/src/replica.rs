@@ -186,7 +186,7 @@ impl Tick<'_> {
             }
             let planned = self.settle(planned, &decision, applied.as_ref(), validated, &seen, known);
             let news = self.news(&decision, planned.plan, will, &seen, known);
-            let sample = sample::sample(&decision, &validated.settings, &seen, model.describe(), known);
+            let sample = sample::sample(&decision, &validated.settings, &seen, &model, known);
             self.publish(&decision, planned.plan, sample);
             self.report(known, &before, &planned.status, news, validated.settings.mode).await; // writes
             return;

@@ -297,6 +297,12 @@ impl Brain {
         self.watch.drift()
     }
 
+    /// How often the planner had to take over from the model since the policy began.
+    #[must_use]
+    pub fn takeovers(&self) -> u32 {
+        self.watch.memory().takeovers
+    }
+
     /// Sets the time. A clock that went backwards takes everything remembered with it, so that no window grows.
     fn begin(&mut self, seen: &Observation) -> Tick {
         let last = self.last_tick_secs;

@@ -2,6 +2,7 @@
 //! [`crate::guardrail::guard`].
 
 use crate::budget::BudgetReport;
+use crate::driving::Doubt;
 use crate::influence::Influences;
 use crate::reason::{Driver, Reason, Role};
 
@@ -182,6 +183,24 @@ impl Decision {
     #[must_use]
     pub fn driver(&self) -> Driver {
         self.parts.driver
+    }
+
+    /// Why the planner drives in place of the model, where it does.
+    #[must_use]
+    pub fn doubt(&self) -> Option<Doubt> {
+        self.reasons().iter().find_map(|reason| match *reason {
+            Reason::ModelRejected { doubt } | Reason::ModelSuspended { doubt, .. } => Some(doubt),
+            _ => None,
+        })
+    }
+
+    /// The model's factor on the planner's answer, where a model drives.
+    #[must_use]
+    pub fn multiplier(&self) -> Option<f64> {
+        self.reasons().iter().find_map(|reason| match *reason {
+            Reason::Multiplier { factor, .. } => Some(factor),
+            _ => None,
+        })
     }
 
     /// Whether scaling works at all.

@@ -235,6 +235,8 @@ pub struct DrivingMemory {
     pub calm_secs: f64,
     /// How often the planner had to take over lately; at most [`crate::driving::MAX_STRIKES`].
     pub strikes: u32,
+    /// How often it had to since the policy began.
+    pub takeovers: u32,
     /// Seconds the model has driven since the last strike was given or forgiven.
     pub clean_secs: f64,
     /// Running squared shortfall of the forecasts over minutes, and its weight.

@@ -1,3 +1,5 @@
+//! What is written is read back as it was, and what cannot be trusted is refused.
+
 use rlscaler_core::memory::ShadowSums;
 
 use super::*;
@@ -61,6 +63,7 @@ fn full() -> Memory {
             doubt: Some(Doubt::ForecastDrift),
             calm_secs: at(2),
             strikes: 3,
+            takeovers: 7,
             clean_secs: at(3),
             fast: [at(4), 1e-300],
             slow: [at(5), 1.0 / 3.0],
@@ -107,7 +110,8 @@ fn a_memory_that_cannot_be_trusted_is_refused() {
 #[test]
 fn a_doubt_that_only_a_newer_operator_knows_is_a_doubt() {
     let text = r#"{"driving": {"doubt": "MoonPhase", "strikes": 2}}"#;
-    let memory = from_status(&MemoryStatus { version: VERSION, state: text.to_owned() }).expect("readable");
+    let memory = from_status(&MemoryStatus { version: VERSION, state: text.to_owned(), rewrites: None })
+        .expect("readable");
     assert_eq!((memory.driving.doubt, memory.driving.strikes), (Some(Doubt::Failed), 2));
 }
 

@@ -177,6 +177,7 @@ pub(crate) fn answer_all(
                 }
                 let will = will(&annotations, wire.spec.override_.as_ref(), time_secs).map_err(at)?;
                 let decision = brain.decide(policy, will, &observation);
+                let decision = brain.explain(policy, decision);
                 last = Some(Answered { time_secs, from: seen.replicas, to: decision.replicas() });
                 answer(&mut output, seen.time, &decision)?;
             }

@@ -4,7 +4,7 @@
 use super::{Entry, Kind, Scope};
 
 /// All of them, in the order of the page.
-pub const ENTRIES: [Entry; 29] = [
+pub const ENTRIES: [Entry; 34] = [
     Entry {
         name: "rlscaler_decision_lateness_seconds",
         kind: Kind::Histogram,
@@ -229,6 +229,51 @@ pub const ENTRIES: [Entry; 29] = [
         labels: &[],
         meaning: "Scale-downs after which the objective was no longer met and which were undone, since the policy began (kept in its status). Not below the restored count for ten minutes then, up to an hour when it happens again",
         alert: "any increase: pods serve less than they did, or less than `spec.capacity` says",
+    },
+    Entry {
+        name: "rlscaler_model_driving",
+        kind: Kind::Gauge,
+        scope: Scope::Policy,
+        unit: "0 or 1",
+        labels: &[],
+        meaning: "1 while the model's factor on the planner's answer makes the number; 0 while the planner, an override, the fallback or nobody does",
+        alert: "0 for an hour where a trained model is loaded",
+    },
+    Entry {
+        name: "rlscaler_model_doubt",
+        kind: Kind::Gauge,
+        scope: Scope::Policy,
+        unit: "always 1",
+        labels: &["reason"],
+        meaning: "Why the planner drives in place of the model. No series while the model may drive",
+        alert: "for an hour: look at `ModelReady`",
+    },
+    Entry {
+        name: "rlscaler_model_takeovers_total",
+        kind: Kind::Counter,
+        scope: Scope::Policy,
+        unit: "take-overs",
+        labels: &[],
+        meaning: "How often the planner had to take over from the model since the policy began (kept in its status). The way back is a stretch without doubt: 2 minutes, doubled with each repetition up to an hour; six hours without a doubt make up for one",
+        alert: "several a day: the service is not what the model was trained for",
+    },
+    Entry {
+        name: "rlscaler_model_multiplier_ratio",
+        kind: Kind::Gauge,
+        scope: Scope::Policy,
+        unit: "ratio",
+        labels: &[],
+        meaning: "The model's factor on the planner's answer. No series while the model does not drive",
+        alert: "",
+    },
+    Entry {
+        name: "rlscaler_model_forecast_drift_ratio",
+        kind: Kind::Gauge,
+        scope: Scope::Policy,
+        unit: "ratio",
+        labels: &[],
+        meaning: "By how much the planner's forecasts fall short within minutes, over how much they did in the last day. The planner drives from 3.25 until it is below 1.75. No series in a policy's first six hours",
+        alert: "above 3",
     },
     Entry {
         name: "rlscaler_startup_seconds",

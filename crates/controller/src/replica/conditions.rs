@@ -290,14 +290,10 @@ fn model(facts: &Facts<'_>) -> Finding {
         Chosen::Unusable(why) => return no(Why::SchemaMismatch, format!("{why}: the planner drives")),
         Chosen::Loaded(loaded) => loaded,
     };
-    let rejected = facts
-        .decision
-        .reasons()
-        .iter()
-        .find(|reason| matches!(reason, Reason::ModelRejected { .. } | Reason::ModelSuspended));
     let name = loaded.policy.describe();
-    if let Some(reason) = rejected {
-        return no(Why::ModelRejected, format!("{name}: {reason}"));
+    if let Some(doubt) = facts.decision.doubt() {
+        // The same words for as long as it stands: what is said of a doubt now and of the calm after it differ.
+        return no(doubt.into(), format!("{name}: the planner drives until all has been calm: {doubt}"));
     }
     if !loaded.trained {
         let message = format!("{name}: untrained, it answers exactly as the planner");

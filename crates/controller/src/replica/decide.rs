@@ -43,7 +43,8 @@ pub fn decide(
         Mode::Shadow => brain.follow_shadow(&seen.observation),
         Mode::Auto => brain.leave_shadow(),
     }
-    brain.decide(driver, will.will, &seen.observation)
+    let decision = brain.decide(driver, will.will, &seen.observation);
+    brain.explain(driver, decision)
 }
 
 /// Takes up what is known of the past: asks for it at the first tick, waits a moment, and looks again at later ones.

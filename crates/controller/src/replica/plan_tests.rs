@@ -7,7 +7,7 @@ use rlscaler_api::overrides::{Resolved, resolve};
 use rlscaler_api::status::ScaleDownHoldStatus;
 use rlscaler_core::observation::{Observation, Pods, Reading, Signal, Signals};
 use rlscaler_core::settings::{Bounds, Capacity, Objective, Override, Settings, Weights};
-use rlscaler_core::{Brain, PlannerOnly};
+use rlscaler_core::{Action as Answer, Brain, Features, PlannerOnly, Policy, PolicyFault};
 
 use super::*;
 use crate::models::{Chosen, LoadedModel};
@@ -59,7 +59,8 @@ fn check(change: impl FnOnce(&mut Case)) -> (Plan, Vec<String>, RLReplicaPolicyS
     let Case { mode, others, will, insists, model, before } = case;
     let settings = settings(mode);
     let seen = seen(others);
-    let decision = Brain::new(settings.clone()).decide(&PlannerOnly, will.will, &seen.observation);
+    let policy: &dyn Policy = model.as_ref().map_or(&PlannerOnly, |model| model.policy.as_ref());
+    let decision = Brain::new(settings.clone()).decide(policy, will.will, &seen.observation);
     let target = TargetRef { api_version: "apps/v1".into(), kind: "Deployment".into(), name: "web".into() };
     let conflict = Conflict::of(&seen.rivals, &target);
     let chosen = match &model {
@@ -176,6 +177,38 @@ fn a_model_that_cannot_be_used_is_told_and_the_planner_drives() {
         told.iter()
             .any(|telling| telling.reason == "ModelRejected" && telling.note.contains("other features"))
     );
+}
+
+/// Answers what it was made with.
+struct Fixed(Result<f64, PolicyFault>);
+
+impl Policy for Fixed {
+    fn act(&self, _: &Features) -> Result<Answer, PolicyFault> {
+        self.0.map(|multiplier| Answer { multiplier, value: 0.0 })
+    }
+
+    fn describe(&self) -> String {
+        "fixed@1".to_owned()
+    }
+}
+
+#[test]
+fn model_ready_says_who_drives_and_why() {
+    for (answer, condition, words) in [
+        (Err(PolicyFault::OutOfDistribution), "ModelReady False/OutOfDistribution", "far outside"),
+        (Err(PolicyFault::SchemaMismatch), "ModelReady False/SchemaMismatch", "another set of features"),
+        (Err(PolicyFault::Failed), "ModelReady False/ModelRejected", "the model failed"),
+        (Ok(f64::NAN), "ModelReady False/ModelRejected", "not a usable number"),
+        (Ok(1.0), "ModelReady False/InsufficientHistory", "acting without it"),
+    ] {
+        let (_, conditions, status) = check(|case| {
+            case.model = Ok(LoadedModel { policy: Arc::new(Fixed(answer)), trained: true });
+        });
+        has(&conditions, condition);
+        let found = status.conditions.iter().find(|found| found.type_ == "ModelReady").unwrap();
+        assert!(found.message.contains(words), "{}", found.message);
+        assert_eq!(found.message.contains("the planner drives"), answer != Ok(1.0), "{}", found.message);
+    }
 }
 
 #[test]

@@ -1,20 +1,23 @@
 //! What a tick leaves behind for metrics. Pure.
 
-use rlscaler_core::Decision;
+use rlscaler_api::conditions::ConditionReason;
+use rlscaler_core::driving::Doubt;
 use rlscaler_core::observation::Signal;
 use rlscaler_core::settings::{Mode, Settings};
+use rlscaler_core::{Brain, Decision};
 use rlscaler_signals::report::{SignalName, State};
 
 use super::seen::Seen;
 use super::state::Known;
 use crate::metrics::{PolicySample, SignalSample};
+use crate::models::Chosen;
 
 /// The sample, and the failures counted.
 pub fn sample(
     decision: &Decision,
     settings: &Settings,
     seen: &Seen,
-    model: String,
+    model: &Chosen<'_>,
     known: &mut Known,
 ) -> PolicySample {
     let budget = decision.budget();
@@ -31,13 +34,21 @@ pub fn sample(
         shadow: (settings.mode == Mode::Shadow).then_some(decision.replicas()),
         override_mode: override_mode.unwrap_or("none"),
         driver: decision.driver().as_str(),
-        model,
+        model: model.describe(),
+        model_doubt: match model {
+            Chosen::Loaded(_) => decision.doubt().map(Doubt::as_str),
+            Chosen::NotFound(_) => Some(ConditionReason::ModelNotFound.as_str()),
+            Chosen::Unusable(_) => Some(ConditionReason::SchemaMismatch.as_str()),
+        },
+        model_multiplier: decision.multiplier(),
+        model_takeovers: known.brain.as_ref().map_or(0, Brain::takeovers),
+        forecast_drift: known.brain.as_ref().and_then(Brain::forecast_drift),
         budget_remaining_ratio: budget.remaining_ratio,
         burn_1h: budget.burn_1h,
         burn_6h: budget.burn_6h,
         lateness_price: budget.lateness_price,
-        shadow_report: known.brain.as_ref().and_then(rlscaler_core::Brain::shadow),
-        scale_downs_undone: known.brain.as_ref().map_or(0, rlscaler_core::Brain::scale_downs_undone),
+        shadow_report: known.brain.as_ref().and_then(Brain::shadow),
+        scale_downs_undone: known.brain.as_ref().map_or(0, Brain::scale_downs_undone),
         startup_secs: known.startups.p90_secs(),
         signals: signals(seen, known),
     }

@@ -61,7 +61,7 @@ struct Alternating(std::sync::atomic::AtomicU32, u32);
 impl Policy for Alternating {
     fn act(&self, _features: &Features) -> Result<Action, PolicyFault> {
         let call = self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        if call % self.1 == 0 {
+        if call.is_multiple_of(self.1) {
             return Err(PolicyFault::OutOfDistribution);
         }
         Ok(Action { multiplier: 2.0, value: 0.0 })

@@ -74,7 +74,7 @@ fn the_strongest_come_first_and_at_most_three_are_told() {
         ("mean_60m", -0.165_514),
         ("slope_5m", 0.12),
         ("max_60m", 0.31),
-        ("max_24h", 0.693_147),
+        ("max_24h", std::f32::consts::LN_2),
         ("day_rise", 0.223_144),
         ("day_level", -0.165_514),
         ("day_known", 1.0),
