@@ -132,6 +132,9 @@ mod tests {
             hpa_would_be: Some(1),
             shadow: Some(1),
             startup_secs: Some(1.0),
+            model_doubt: Some("ForecastDrift"),
+            model_multiplier: Some(1.1),
+            forecast_drift: Some(1.0),
             signals: vec![(SignalName::Qps, signal)],
             ..PolicySample::default()
         };
