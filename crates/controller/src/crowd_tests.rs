@@ -64,7 +64,7 @@ impl Server {
         DeserializeGuard(Ok(serde_json::from_value(policy.clone()).unwrap()))
     }
 
-    fn create(&self, name: &str, uid: &str, interval_secs: u32) {
+    fn add(&self, name: &str, uid: &str, interval_secs: u32) {
         let policy = json!({
             "apiVersion": "rlscaler.io/v1alpha1", "kind": "RLReplicaPolicy",
             "metadata": {"name": name, "namespace": "shop", "uid": uid, "generation": 1,
@@ -251,9 +251,9 @@ impl Crowd {
         Self { server, ctx, registry }
     }
 
-    fn create(&self, count: usize, round: usize, interval_secs: u32) {
+    fn arrive(&self, count: usize, round: usize, interval_secs: u32) {
         (0..count)
-            .for_each(|n| self.server.create(&format!("p-{n}"), &format!("{round}-{n}"), interval_secs));
+            .for_each(|n| self.server.add(&format!("p-{n}"), &format!("{round}-{n}"), interval_secs));
     }
 
     fn scrape(&self) -> String {
@@ -297,7 +297,7 @@ fn thousands_of_policies_are_decided_in_time_with_few_writes_by_one_core() {
     for (count, periods) in [(1_000_usize, 4_u32), (5_000, 4)] {
         alone(async {
             let crowd = Crowd::start();
-            crowd.create(count, 0, 15);
+            crowd.arrive(count, 0, 15);
             // Until all have settled: each is scaled once or twice at first.
             tokio::time::sleep(Duration::from_secs(60)).await;
             let (writes, reads) = (crowd.server.writes(), crowd.server.reads.load(Ordering::Relaxed));
@@ -337,7 +337,7 @@ fn ten_thousand_policies_that_came_and_went_leave_nothing_behind() {
         let crowd = Crowd::start();
         let mut resident = Vec::new();
         for round in 0..2 {
-            crowd.create(POLICIES, round, 300);
+            crowd.arrive(POLICIES, round, 300);
             tokio::time::sleep(Duration::from_secs(60)).await;
             assert_eq!(crowd.ctx.states.len(), POLICIES, "round {round}");
             let full = resident_mib();
