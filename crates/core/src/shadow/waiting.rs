@@ -113,7 +113,8 @@ mod tests {
                 share
             };
             prop_assert!((0.0..=1.0).contains(&late(pods)));
-            prop_assert!(late(pods + 1) <= late(pods) + 0.02);
+            // In deep overload the queue of chance takes away up to an eighth, and less of it the more pods there are.
+            prop_assert!(late(pods + 1) <= late(pods) + 0.125);
         }
     }
 }
