@@ -30,6 +30,9 @@ const STARTUP_SECS: f64 = 60.0;
 /// A tick books at most this many intervals: what happened while nobody looked is not known.
 const STEP_INTERVALS: f64 = 4.0;
 
+/// Slots of a minute: a load that stayed where it is for so long is not fading, whatever it was before.
+const MINUTE_SLOTS: usize = 4;
+
 /// CPU requests of a pod that make sense, cores: a milli-core to a large machine.
 const CPU_REQUEST_MIN: f64 = 0.001;
 /// See [`CPU_REQUEST_MIN`].
@@ -312,6 +315,7 @@ impl Brain {
         if clock_stepped {
             self.shift(gap_secs);
         }
+        self.leave_out((gap_secs - STEP_INTERVALS * self.settings.interval_secs).max(0.0));
         if last.is_none() {
             self.started_secs = now_secs;
             self.last_replicas = seen.replicas;
@@ -336,9 +340,11 @@ impl Brain {
     fn sense(&mut self, seen: &Observation, tick: &Tick) -> Senses {
         let history = self.forecaster.history();
         let last = history.level_now();
-        let slots = history.slots().last(BIN_SLOTS);
-        let mean = if slots.is_empty() { last } else { mean(slots) };
-        let usual = Usual { last, mean };
+        let mean_of = |slots: usize| {
+            let slots = history.slots().last(slots);
+            if slots.is_empty() { last } else { mean(slots) }
+        };
+        let usual = Usual { last, mean: mean_of(BIN_SLOTS).min(mean_of(MINUTE_SLOTS)) };
         sense::sense(&self.settings, seen, tick.now_secs, usual, &self.estimator, &mut self.senses)
     }
 
@@ -363,6 +369,19 @@ impl Brain {
 
     fn slot_of(&self, time_secs: f64) -> i64 {
         (time_secs / self.settings.scaled(SLOT_SECS)).floor() as i64 + self.slot_shift
+    }
+
+    /// What happened while nobody looked is not known: an outage or an idle time is not longer for it, and a clock that
+    /// jumps ahead makes neither.
+    fn leave_out(&mut self, unseen_secs: f64) {
+        let since = [
+            &mut self.rails.failing_since_secs,
+            &mut self.rails.idle_since_secs,
+            &mut self.senses.sudden_zero_since_secs,
+        ];
+        for time_secs in since.into_iter().flatten() {
+            *time_secs += unseen_secs;
+        }
     }
 
     fn shift(&mut self, delta_secs: f64) {

@@ -74,7 +74,8 @@ pub struct SenseMemory {
 pub struct Usual {
     /// The last reading.
     pub last: f64,
-    /// Mean of the last 5 minutes.
+    /// Mean of the last 5 minutes, or of the last minute where that is lower: after a step down, the lower level is the
+    /// usual one.
     pub mean: f64,
 }
 

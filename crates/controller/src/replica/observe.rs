@@ -65,6 +65,9 @@ pub async fn observe(
     let asked = parent(ctx, &namespace, &target, &resource, &scale, &pods, known);
     let (report, asked) = futures::join!(ctx.signals.read(&request, tick), asked);
     let parent = asked.unwrap_or_default();
+    if parent.by_us && known.rewrites.is_foreign(scale.replicas) {
+        known.rewrites.wrote(now, scale.replicas);
+    }
     let writers = Some(parent.writers).filter(|writers| !writers.is_empty());
     known.rewrites.see(now, scale.replicas, writers, validated.settings.time_factor);
 

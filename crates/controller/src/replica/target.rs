@@ -156,6 +156,9 @@ struct Owned {
 pub struct Parent {
     /// Field managers that own `spec.replicas`, other than ours.
     pub writers: Vec<String>,
+    /// Ours owns `spec.replicas`, and nobody else does: what stands there was written by us, if by another operator or
+    /// with an answer that was lost.
+    pub by_us: bool,
     /// Message of the condition `ReplicaFailure`: pods are refused, most often by a quota.
     pub refused: Option<String>,
 }
@@ -177,14 +180,16 @@ pub async fn read_parent(
 
 fn parent(object: &DynamicObject, our_manager: &str) -> Parent {
     let managed = object.metadata.managed_fields.as_deref().unwrap_or_default();
-    let mut writers: Vec<String> = managed
+    let owners: Vec<String> = managed
         .iter()
         .filter(|entry| {
             entry.fields_v1.as_ref().is_some_and(|fields| fields.0.pointer("/f:spec/f:replicas").is_some())
         })
         .filter_map(|entry| entry.manager.clone())
-        .filter(|manager| manager != our_manager)
         .collect();
+    let mut writers = owners.clone();
+    writers.retain(|manager| manager != our_manager);
+    let by_us = !owners.is_empty() && writers.is_empty();
     writers.dedup();
     let conditions = object.data.pointer("/status/conditions").and_then(Value::as_array);
     let refused = conditions
@@ -192,7 +197,7 @@ fn parent(object: &DynamicObject, our_manager: &str) -> Parent {
         .flatten()
         .find(|condition| condition["type"] == "ReplicaFailure" && condition["status"] == "True");
     let message = refused.map(|condition| condition["message"].as_str().unwrap_or_default().to_owned());
-    Parent { writers, refused: message }
+    Parent { writers, by_us, refused: message }
 }
 
 #[cfg(test)]
@@ -231,6 +236,23 @@ mod tests {
         .unwrap();
         let parent = parent(&object, "rlscaler");
         assert_eq!(parent.writers, ["argocd-controller"]);
+        assert!(!parent.by_us);
         assert_eq!(parent.refused.as_deref(), Some("exceeded quota: pods"));
+    }
+
+    #[test]
+    fn what_another_operator_of_ours_wrote_is_ours() {
+        let check = |managers: &[&str], expected| {
+            let owns = |manager| json!({"manager": manager, "fieldsV1": {"f:spec": {"f:replicas": {}}}});
+            let managed: Vec<Value> = managers.iter().map(owns).collect();
+            let object = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"managedFields": managed}});
+            let object: DynamicObject = serde_json::from_value(object).unwrap();
+            assert_eq!(parent(&object, "rlscaler").by_us, expected, "{managers:?}");
+        };
+        check(&["rlscaler"], true);
+        check(&["rlscaler", "kubectl"], false);
+        check(&["kubectl"], false);
+        // Nobody tells: it may have been anybody.
+        check(&[], false);
     }
 }

@@ -263,3 +263,21 @@ async fn a_status_that_vanished_with_its_policy_leaves_nothing_behind() {
     assert!(operator.states.forget("policy-uid").is_some());
     assert!(operator.states.is_empty());
 }
+
+#[tokio::test]
+async fn a_clock_that_steps_back_delays_neither_the_status_nor_the_next_decision() {
+    let stage = Stage::new(HIGH_QPS);
+    let operator = stage.operator();
+    let fixed: fn(&mut Value) = |policy| policy["spec"]["minReplicas"] = json!(40);
+    ticks(&stage, &operator, 30, fixed).await;
+    stage.advance(-3600);
+    stage.writes();
+    ticks(&stage, &operator, 6, fixed).await;
+    assert!(stage.writes().contains(&"status"), "what must survive a restart is written within a minute");
+    let at = |secs: i64| jiff::Timestamp::from_second(1_800_000_000 + secs).unwrap();
+    let interval = jiff::SignedDuration::from_secs(15);
+    let pause = |due: i64, now: i64| super::pause(at(due), at(now), interval) + super::DEBOUNCE;
+    assert_eq!(pause(15, 2).as_secs(), 13);
+    assert_eq!(pause(15, -3600).as_secs(), 15, "it stepped back during the tick");
+    assert_eq!(pause(15, 3600), super::DEBOUNCE);
+}

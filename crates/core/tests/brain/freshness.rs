@@ -176,6 +176,34 @@ fn a_zero_that_nothing_else_can_tell_about_is_believed_after_a_quarter_of_an_hou
 }
 
 #[test]
+fn a_zero_in_one_poll_holds_although_the_load_stepped_down_minutes_before() {
+    let mut service = falling(settings());
+    service.run(120.0, 240.0);
+    let last = service.run_spoiled(840.0, 0.0, |seen| {
+        seen.signals.qps = fresh(0.0);
+        seen.signals.cpu = Signal::Missing;
+        seen.signals.latency = Signal::NotApplicable;
+    });
+    assert!(says(&last, "SuddenZero"), "{:?}", codes(&last));
+    assert!(3 < last.replicas(), "{:?}", codes(&last));
+}
+
+#[test]
+fn a_clock_that_jumps_ahead_makes_an_outage_no_longer() {
+    let dead = |seen: &mut Observation| {
+        let lost = Signal::Missing;
+        seen.signals = Signals { qps: lost, latency: lost, cpu: lost, ..Signals::default() };
+    };
+    let mut service = falling(with_fallback(6));
+    let before = service.replicas;
+    service.run_spoiled(60.0, 160.0, dead);
+    service.time_secs += 3_600.0;
+    // The jump counts as what one look may stand for, a minute; the rest of the outage has still to be seen.
+    assert_eq!(service.run_spoiled(60.0, 160.0, dead).replicas(), before);
+    assert_eq!(service.run_spoiled(120.0, 160.0, dead).replicas(), 6);
+}
+
+#[test]
 fn a_zero_that_cpu_confirms_is_idleness() {
     let mut service = falling(settings());
     let last = service.run_spoiled(600.0, 0.0, |seen| {
