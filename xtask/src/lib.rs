@@ -6,6 +6,7 @@ pub mod cluster;
 pub mod codegen;
 pub mod demo;
 pub mod differential;
+pub mod faults;
 pub mod model;
 pub mod test;
 pub mod tools;

@@ -23,6 +23,8 @@ enum Task {
     Differential(xtask::differential::Arguments),
     /// The shipped model again, from scratch: the same, equal within the spread over seeds, or worse.
     Model(xtask::model::Arguments),
+    /// The controller under random faults in simulated time: many schedules, or the story of one seed.
+    Faults(xtask::faults::Arguments),
     /// Everything CI runs: format, generated files, lint, and all tests, on a real control plane where it takes one.
     Test,
 }
@@ -45,6 +47,7 @@ fn run(task: Task) -> anyhow::Result<()> {
         Task::Demo(arguments) => xtask::demo::run(&arguments),
         Task::Differential(arguments) => xtask::differential::run(&arguments),
         Task::Model(arguments) => xtask::model::run(&arguments),
+        Task::Faults(arguments) => xtask::faults::run(arguments),
         Task::Test => xtask::test::run(),
     }
 }

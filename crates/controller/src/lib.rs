@@ -10,6 +10,8 @@ pub mod claims;
 pub mod context;
 #[cfg(test)]
 mod fake;
+#[cfg(test)]
+mod faults;
 pub mod glossary;
 pub mod lease;
 pub mod metrics;
