@@ -252,8 +252,7 @@ impl Crowd {
     }
 
     fn arrive(&self, count: usize, round: usize, interval_secs: u32) {
-        (0..count)
-            .for_each(|n| self.server.add(&format!("p-{n}"), &format!("{round}-{n}"), interval_secs));
+        (0..count).for_each(|n| self.server.add(&format!("p-{n}"), &format!("{round}-{n}"), interval_secs));
     }
 
     fn scrape(&self) -> String {

@@ -26,9 +26,13 @@ fn explain_and_describe_tell_what_was_seen_and_why_the_number_is_what_it_is() {
     }
 
     let described = scene.kubectl(&["describe", "rlrp", "web"]);
-    for word in
-        ["SuccessfulRescale", "New size: 12; reason: ", "TooManyReplicas", "ModelReady", "InsufficientHistory"]
-    {
+    for word in [
+        "SuccessfulRescale",
+        "New size: 12; reason: ",
+        "TooManyReplicas",
+        "ModelReady",
+        "InsufficientHistory",
+    ] {
         assert!(described.contains(word), "no {word} in:\n{described}");
     }
 
