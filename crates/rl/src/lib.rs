@@ -18,6 +18,7 @@ pub mod model_file;
 pub mod network;
 pub mod optimiser;
 pub mod pathwise;
+mod scene;
 pub mod settings_text;
 pub mod tensors;
 pub mod training;

@@ -14,14 +14,14 @@ use rand::RngExt;
 use rayon::prelude::*;
 use rlscaler_core::settings::Tuning;
 use rlscaler_sim::seed::{Seed, Stream};
-use rlscaler_sim::window::{self, Cost, Scratch, Window};
+use rlscaler_sim::window::{self, Cost, Scratch};
 use serde::{Deserialize, Serialize};
 
 use crate::actor_critic::log_price;
 use crate::episodes::Episode;
-use crate::head::{self, ANCHORS, LOG_MULTIPLIER_LIMIT, PRICE_MAX, PRICE_MIN, UNIT_FEATURE};
-use crate::life::SLOT_SECS;
+use crate::head::{self, ANCHORS, LOG_MULTIPLIER_LIMIT, PRICE_MAX, PRICE_MIN};
 use crate::optimiser::{self, Adam, AdamSettings, clip};
+use crate::scene::{Draw, Scene, carried_out, whole};
 use crate::tensors::Tensors;
 use crate::weights::{RANGE_HIGH, RANGE_LOW, Weights, layout};
 
@@ -51,7 +51,7 @@ pub struct PathwiseSettings {
     pub counted_slots: usize,
     /// Price of changing one mean need of replicas. 1.0 makes 2 changes an hour fewer of 15 and costs 1 %.
     pub change_price: f64,
-    /// Weight of the logarithm of over-utilisation in the first update ([`Window::softness`]); it falls linearly. It shows
+    /// Weight of the logarithm of over-utilisation in the first update ([`window::Window::softness`]); it falls linearly. It shows
     /// the way while everything is late; left on, it pays for replicas that save nobody.
     pub softness_first: f64,
     /// The same at the end of the share `softness_share` of all updates, and from then on.
@@ -216,9 +216,10 @@ fn lesson(
     for ((draw, g), pulls) in
         chunk.draws.iter().zip(g.chunks_exact(slots * prices)).zip(pulls.chunks_exact_mut(slots * prices))
     {
+        let scene = Scene::new(settings, softness, draw);
         for (place, &price) in chunk.prices.iter().enumerate() {
             let own: Vec<f32> = g.iter().skip(place).step_by(prices).copied().collect();
-            let outcome = follow(settings, softness, draw, price, &own);
+            let outcome = follow(settings, &scene, price, &own);
             for (pull, &derivative) in pulls.iter_mut().skip(place).step_by(prices).zip(&outcome.gradient) {
                 *pull = derivative as f32;
             }
@@ -234,13 +235,6 @@ fn lesson(
     let surrogate = (((log_multipliers * pulls)?.sum_all()? + &critic_squares)? * per_window)?;
     let gradients = tensors.gradients(&surrogate.backward()?)?;
     Ok(Lesson { outcomes, gradients, critic_squares: critic_squares.to_scalar::<f32>()?.into() })
-}
-
-/// One window to learn from.
-#[derive(Debug, Clone, Copy)]
-struct Draw<'a> {
-    episode: &'a Episode,
-    start: usize,
 }
 
 /// Windows that go through the networks together, and the prices at which each of them is followed.
@@ -309,89 +303,28 @@ struct Outcome {
 
 /// Orders as the actor would have them, through the queue, and the derivative back to its output. Rounding is
 /// passed straight through; past the head's limit only a pull back inside counts.
-fn follow(settings: &PathwiseSettings, softness: f64, draw: &Draw<'_>, price: f64, g: &[f32]) -> Outcome {
-    let Draw { episode, start } = *draw;
-    let slots = start..start + g.len();
-    let need = mean_need(&episode.need[slots.clone()]);
-    let window = Window {
-        service: episode.world.service,
-        load: &episode.load[slots.clone()],
-        slot_secs: SLOT_SECS,
-        startup_slots: episode.world.startup_slots(),
-        timeout_secs: episode.world.timeout_secs,
-        burn_in: settings.burn_in_slots,
-        softness,
-    };
-    let prices =
-        window::Weights { replicas: 1.0 / need, lateness: price, change: settings.change_price / need };
-    let planner = &episode.planner[slots.clone()];
-    let mut scratch = Scratch::default();
-
-    let planned: Vec<f64> = planner.iter().map(|&n0| whole(f64::from(n0))).collect();
-    let planner_cost = window::cost(&window, &planned, &mut scratch);
-    let difficulty = 0.3 * (1.0 + price * (settings.late_floor + episode.usual_late_share));
-
-    let width = episode.features.len() / episode.slots();
-    let lowest: Vec<f32> =
-        slots.clone().map(|slot| head::lowest(episode.features[slot * width + UNIT_FEATURE])).collect();
-    let wanted: Vec<f64> = planner
-        .iter()
-        .zip(g.iter().zip(&lowest))
-        .map(|(&n0, (&g, &lowest))| f64::from(n0) * f64::from(g.clamp(lowest, LOG_MULTIPLIER_LIMIT)).exp())
-        .collect();
+fn follow(settings: &PathwiseSettings, scene: &Scene<'_>, price: f64, g: &[f32]) -> Outcome {
+    let (weights, difficulty) = (scene.weights(settings, price), scene.difficulty(settings, price));
+    let wanted = scene.wanted(g);
     let asked: Vec<f64> = wanted.iter().map(|&n| whole(n)).collect();
     let (orders, sources) = carried_out(settings, &asked);
     let mut carried = vec![0.0; orders.len()];
-    let cost = window::cost_and_gradient(&window, &orders, &prices, &mut scratch, &mut carried);
+    let cost =
+        window::cost_and_gradient(&scene.window, &orders, &weights, &mut Scratch::default(), &mut carried);
     let mut gradient = vec![0.0; orders.len()];
     for (&source, pull) in sources.iter().zip(carried) {
         gradient[source] += pull;
     }
-    for (((pull, &n), &g), &lowest) in gradient.iter_mut().zip(&wanted).zip(g).zip(&lowest) {
+    for (((pull, &n), &g), &lowest) in gradient.iter_mut().zip(&wanted).zip(g).zip(&scene.lowest) {
         *pull *= n / difficulty;
         let outward = if 0.0 < *pull { g <= lowest } else { LOG_MULTIPLIER_LIMIT <= g };
         if outward {
             *pull = 0.0;
         }
     }
-    let loss = cost.total(&prices) / difficulty;
-    let planner_loss = planner_cost.total(&prices) / difficulty;
-    Outcome { gradient, loss, planner_loss, cost, planner_cost, need }
-}
-
-/// What the guardrails make of the answers, and which answer each order is: up at once, down to the largest answer
-/// within the own maximum, and not for a small difference.
-fn carried_out(settings: &PathwiseSettings, asked: &[f64]) -> (Vec<f64>, Vec<usize>) {
-    let back = (settings.own_max_secs / SLOT_SECS).round() as usize;
-    let mut standing = 0;
-    let mut sources = Vec::with_capacity(asked.len());
-    for slot in 0..asked.len() {
-        let mut largest = slot;
-        for earlier in (slot.saturating_sub(back)..slot).rev() {
-            if asked[largest] < asked[earlier] {
-                largest = earlier;
-            }
-        }
-        let up = asked[standing] < asked[slot];
-        let down = asked[largest] < asked[standing] * (1.0 - settings.deadband);
-        if up {
-            standing = slot;
-        } else if down || asked[largest] == asked[standing] {
-            standing = largest;
-        }
-        sources.push(standing);
-    }
-    (sources.iter().map(|&source| asked[source]).collect(), sources)
-}
-
-/// Replicas are whole, and a service has at least one.
-fn whole(replicas: f64) -> f64 {
-    replicas.round().max(1.0)
-}
-
-fn mean_need(need: &[f32]) -> f64 {
-    let sum: f64 = need.iter().map(|&n| f64::from(n)).sum();
-    (sum / need.len() as f64).max(1.0)
+    let loss = cost.total(&weights) / difficulty;
+    let planner_loss = scene.planner_cost.total(&weights) / difficulty;
+    Outcome { gradient, loss, planner_loss, cost, planner_cost: scene.planner_cost, need: scene.need }
 }
 
 fn report(update: u64, lessons: &[Lesson], gradient_norm: f64) -> UpdateReport {

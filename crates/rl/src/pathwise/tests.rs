@@ -97,13 +97,13 @@ fn the_same_seed_learns_the_same_bytes_and_another_others() {
 fn beyond_the_heads_limit_only_a_pull_back_counts() {
     let episodes = constant_loads(10.0, 1);
     let settings = small();
-    let draw = Draw { episode: &episodes[0], start: 0 };
+    let scene = Scene::new(&settings, 1.0, &Draw { episode: &episodes[0], start: 0 });
     let far_above = vec![LOG_MULTIPLIER_LIMIT + 0.1; settings.window_slots()];
-    let outcome = follow(&settings, 1.0, &draw, 1.5, &far_above);
+    let outcome = follow(&settings, &scene, 1.5, &far_above);
     assert!(outcome.gradient.iter().all(|&pull| 0.0 <= pull), "too many: down");
     assert!(outcome.gradient.iter().any(|&pull| 0.0 < pull));
     let far_below: Vec<f32> = far_above.iter().map(|g| -g).collect();
-    let outcome = follow(&settings, 1.0, &draw, 1000.0, &far_below);
+    let outcome = follow(&settings, &scene, 1000.0, &far_below);
     assert!(outcome.gradient.iter().all(|&pull| pull <= 0.0), "too few: up");
     assert!(outcome.gradient.iter().any(|&pull| pull < 0.0));
 }

@@ -1,0 +1,119 @@
+//! A window of a service's life as learners go through it: what of it does not depend on their answers, and what the
+//! guardrails make of those.
+//!
+//! In: a stretch of an episode, answers. Out: orders, and the measure of what they cost. Never: a network, randomness.
+
+use rlscaler_sim::window::{self, Cost, Scratch, Window};
+
+use crate::episodes::Episode;
+use crate::head::{self, LOG_MULTIPLIER_LIMIT, UNIT_FEATURE};
+use crate::life::SLOT_SECS;
+use crate::pathwise::PathwiseSettings;
+
+/// One window to learn from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Draw<'a> {
+    pub(crate) episode: &'a Episode,
+    pub(crate) start: usize,
+}
+
+/// What is the same whatever is answered and whatever lateness costs.
+#[derive(Debug, Clone)]
+pub(crate) struct Scene<'a> {
+    pub(crate) window: Window<'a>,
+    /// The planner's answer in each slot.
+    pub(crate) planner: &'a [f32],
+    /// The least that may be answered in each slot, a logarithm.
+    pub(crate) lowest: Vec<f32>,
+    /// Mean of the fewest replicas that would do.
+    pub(crate) need: f64,
+    /// What the planner's answers cost.
+    pub(crate) planner_cost: Cost,
+    usual_late_share: f64,
+}
+
+impl<'a> Scene<'a> {
+    pub(crate) fn new(settings: &PathwiseSettings, softness: f64, draw: &Draw<'a>) -> Self {
+        let Draw { episode, start } = *draw;
+        let slots = start..start + settings.window_slots();
+        let window = Window {
+            service: episode.world.service,
+            load: &episode.load[slots.clone()],
+            slot_secs: SLOT_SECS,
+            startup_slots: episode.world.startup_slots(),
+            timeout_secs: episode.world.timeout_secs,
+            burn_in: settings.burn_in_slots,
+            softness,
+        };
+        let planner = &episode.planner[slots.clone()];
+        let planned: Vec<f64> = planner.iter().map(|&n0| whole(f64::from(n0))).collect();
+        let planner_cost = window::cost(&window, &planned, &mut Scratch::default());
+        let width = episode.features.len() / episode.slots();
+        let lowest = slots.clone().map(|slot| head::lowest(episode.features[slot * width + UNIT_FEATURE]));
+        Self {
+            window,
+            planner,
+            lowest: lowest.collect(),
+            need: mean_need(&episode.need[slots.clone()]),
+            planner_cost,
+            usual_late_share: episode.usual_late_share,
+        }
+    }
+
+    /// Weights of the terms of the cost.
+    pub(crate) fn weights(&self, settings: &PathwiseSettings, price: f64) -> window::Weights {
+        window::Weights {
+            replicas: 1.0 / self.need,
+            lateness: price,
+            change: settings.change_price / self.need,
+        }
+    }
+
+    /// What a cost is divided by, see [`PathwiseSettings::late_floor`].
+    pub(crate) fn difficulty(&self, settings: &PathwiseSettings, price: f64) -> f64 {
+        0.3 * (1.0 + price * (settings.late_floor + self.usual_late_share))
+    }
+
+    /// Replicas by the log-multipliers, not rounded.
+    pub(crate) fn wanted(&self, log_multipliers: &[f32]) -> Vec<f64> {
+        let wanted = |((&n0, &g), &lowest): ((&f32, &f32), &f32)| {
+            f64::from(n0) * f64::from(g.clamp(lowest, LOG_MULTIPLIER_LIMIT)).exp()
+        };
+        self.planner.iter().zip(log_multipliers).zip(&self.lowest).map(wanted).collect()
+    }
+}
+
+/// What the guardrails make of the answers, and which answer each order is: up at once, down to the largest answer
+/// within the own maximum, and not for a small difference.
+pub(crate) fn carried_out(settings: &PathwiseSettings, asked: &[f64]) -> (Vec<f64>, Vec<usize>) {
+    let back = (settings.own_max_secs / SLOT_SECS).round() as usize;
+    let mut standing = 0;
+    let mut sources = Vec::with_capacity(asked.len());
+    for slot in 0..asked.len() {
+        let mut largest = slot;
+        for earlier in (slot.saturating_sub(back)..slot).rev() {
+            if asked[largest] < asked[earlier] {
+                largest = earlier;
+            }
+        }
+        let up = asked[standing] < asked[slot];
+        let down = asked[largest] < asked[standing] * (1.0 - settings.deadband);
+        if up {
+            standing = slot;
+        } else if down || asked[largest] == asked[standing] {
+            standing = largest;
+        }
+        sources.push(standing);
+    }
+    (sources.iter().map(|&source| asked[source]).collect(), sources)
+}
+
+/// Replicas are whole, and a service has at least one.
+pub(crate) fn whole(replicas: f64) -> f64 {
+    replicas.round().max(1.0)
+}
+
+fn mean_need(need: &[f32]) -> f64 {
+    let sum: f64 = need.iter().map(|&n| f64::from(n)).sum();
+    (sum / need.len() as f64).max(1.0)
+}
