@@ -5,6 +5,7 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
 use anyhow::Context;
 use clap::ArgAction;
@@ -114,6 +115,7 @@ async fn operate(args: &Args) -> anyhow::Result<()> {
     let metrics = Metrics::register(&mut registry);
     let health = Arc::new(Health::default());
     let clock: Clock = Arc::new(Timestamp::now);
+    let began = Instant::now();
     let authenticator =
         args.metrics_authentication.then(|| Authenticator::new(client.clone(), clock.clone()));
     telemetry::serve(args.metrics_address, registry, health.clone(), authenticator).await?;
@@ -124,6 +126,7 @@ async fn operate(args: &Args) -> anyhow::Result<()> {
         lease_namespace,
         identity: args.identity.clone().unwrap_or_else(identity),
         clock,
+        steady: Arc::new(move || began.elapsed()),
     };
     let parts = Parts { client, signals: Arc::new(sources), models: models::builtin(), metrics, health };
     tracing::info!(version = env!("CARGO_PKG_VERSION"), identity = options.identity, "rlscaler starts");

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use kube::Client;
@@ -22,6 +23,9 @@ use crate::run::Guarded;
 
 /// The time.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+
+/// Time that passed since some moment, by a clock that nobody sets: how long things lasted.
+pub type Steady = Arc<dyn Fn() -> Duration + Send + Sync>;
 
 /// Given to every tick.
 pub struct Context {
@@ -45,6 +49,8 @@ pub struct Context {
     pub kinds: Kinds,
     /// The time.
     pub clock: Clock,
+    /// How long things last.
+    pub steady: Steady,
     /// Of all policies.
     pub limits: Limits,
     /// This process, in events.

@@ -236,6 +236,7 @@ impl Crowd {
             signals: Arc::new(Sources),
             metrics: Metrics::register(&mut registry),
             clock: Arc::new(clock),
+            steady: Arc::new(move || began.elapsed()),
             policies: reader,
             states: States::default(),
             ..base

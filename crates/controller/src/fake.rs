@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use futures::future::{BoxFuture, ready};
 use http::{Method, Request, Response, StatusCode};
@@ -61,6 +62,7 @@ pub(crate) struct Stage {
     pub(crate) world: Arc<Mutex<World>>,
     pub(crate) signals: Arc<Mutex<Signals>>,
     pub(crate) now: Arc<Mutex<Timestamp>>,
+    lived: Arc<Mutex<Duration>>,
 }
 
 struct Scripted(Arc<Mutex<Signals>>);
@@ -93,6 +95,7 @@ impl Stage {
             world: Arc::new(Mutex::new(world)),
             signals: Arc::new(Mutex::new(signals)),
             now: Arc::new(Mutex::new(Timestamp::from_second(1_800_000_000).unwrap())),
+            lived: Arc::default(),
         }
     }
 
@@ -100,9 +103,14 @@ impl Stage {
         self.signals.lock().unwrap().qps = qps;
     }
 
-    pub(crate) fn advance(&self, secs: i64) {
-        let mut now = self.now.lock().unwrap();
-        *now += SignedDuration::from_secs(secs);
+    pub(crate) fn advance(&self, secs: u32) {
+        self.set_clock(i64::from(secs));
+        *self.lived.lock().unwrap() += Duration::from_secs(u64::from(secs));
+    }
+
+    /// The clock is set by so much, and no time passes.
+    pub(crate) fn set_clock(&self, secs: i64) {
+        *self.now.lock().unwrap() += SignedDuration::from_secs(secs);
     }
 
     pub(crate) fn replicas(&self) -> u32 {
@@ -183,7 +191,7 @@ impl Stage {
         for kind in [RivalKind::Hpa, RivalKind::ScaledObject, RivalKind::Vpa] {
             rivals.apply(kind, Event::<DynamicObject>::InitDone);
         }
-        let now = self.now.clone();
+        let (now, lived) = (self.now.clone(), self.lived.clone());
         let (policies, _) = reflector::store();
         Context {
             client: Client::new(service, "shop"),
@@ -199,6 +207,7 @@ impl Stage {
             quiet: Quiet::default(),
             kinds: Kinds::default(),
             clock: Arc::new(move || *now.lock().unwrap()),
+            steady: Arc::new(move || *lived.lock().unwrap()),
             limits: Limits::default(),
             instance: "test".into(),
             policies,

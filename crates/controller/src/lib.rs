@@ -23,7 +23,7 @@ pub mod rivals;
 pub mod run;
 
 pub use authentication::{Authenticator, Verdict};
-pub use context::{Clock, Health};
+pub use context::{Clock, Health, Steady};
 pub use metrics::Metrics;
 pub use models::{LoadedModel, Models};
 pub use run::{Options, Parts, RunFault, run};

@@ -66,9 +66,9 @@ pub async fn tick(policy: &RLReplicaPolicy, ctx: &Context) -> Action {
     let key = PolicyKey { namespace: about.namespace.clone(), name: about.name.clone() };
     let known = ctx.states.of(&about.uid, &key);
     let mut known = known.lock().await;
-    let now = (ctx.clock)();
+    let (now, steady) = ((ctx.clock)(), (ctx.steady)());
     known.resume(policy);
-    let tick = Tick { ctx, policy, about, key, now };
+    let tick = Tick { ctx, policy, about, key, now, steady };
     let action = match known.settings(policy, ctx.limits) {
         Ok(validated) => tick.run(&validated, &mut known).await,
         Err(faults) => {
@@ -104,6 +104,8 @@ struct Tick<'a> {
     about: About,
     key: PolicyKey,
     now: Timestamp,
+    /// The same moment by the clock that nobody sets.
+    steady: Duration,
 }
 
 impl Tick<'_> {
@@ -149,11 +151,13 @@ impl Tick<'_> {
         decide::recall(&ctx.signals, policy, validated, (&request, &seen.observation), known, self.now).await; // reads
         let model = ctx.models.choose(validated.model.as_deref());
         let before = known.before(policy);
+        let mut steady = self.steady;
         for attempt in 1..=MAX_DECISIONS {
             let Some(live) = self.live() else { return };
             let will = &resolve(live.annotations(), live.spec.override_.as_ref(), (ctx.clock)());
             let by = news::written_by(&live, will);
             let insists = ignores_conflicts(live.annotations());
+            seen.observation.lived_secs = known.lived_secs(steady);
             let decision = decide::decide(policy, validated, &model, will, &seen, known); // pure
             let conflict = Conflict::of(&seen.rivals, &(&validated.target).into());
             let history_secs = decide::history_secs(known, seen.observation.time_secs);
@@ -181,6 +185,7 @@ impl Tick<'_> {
                 seen.scale.replicas = *count;
                 seen.observation.replicas = *count;
                 seen.observation.time_secs = (ctx.clock)().as_millisecond() as f64 / 1000.0;
+                steady = (ctx.steady)();
                 known.rewrites.see(self.now, *count, None, validated.settings.time_factor);
                 continue;
             }

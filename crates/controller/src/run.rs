@@ -24,7 +24,7 @@ use rlscaler_api::{Limits, RLReplicaPolicy};
 use rlscaler_signals::ReadSignals;
 
 use crate::claims::Claims;
-use crate::context::{Clock, Context, Health, States};
+use crate::context::{Clock, Context, Health, States, Steady};
 use crate::lease::Elector;
 use crate::metrics::Metrics;
 use crate::models::Models;
@@ -67,6 +67,8 @@ pub struct Options {
     pub identity: String,
     /// The time.
     pub clock: Clock,
+    /// How long things last.
+    pub steady: Steady,
 }
 
 /// What the operator is made of.
@@ -134,7 +136,7 @@ async fn lead(parts: Parts, options: Options, stop: Stop, namespace: &str) -> Re
 /// Watches and ticks until told to stop, and finishes what is under way.
 async fn work(parts: Parts, options: Options, stop: Stop) {
     let Parts { client, signals, models, metrics, health } = parts;
-    let Options { limits, namespace, lease_namespace: _, identity, clock } = options;
+    let Options { limits, namespace, lease_namespace: _, identity, clock, steady } = options;
     let (reader, writer) = reflector::store::<Guarded>();
     let ctx = Arc::new(Context {
         client: client.clone(),
@@ -147,6 +149,7 @@ async fn work(parts: Parts, options: Options, stop: Stop) {
         quiet: Quiet::default(),
         kinds: Kinds::default(),
         clock,
+        steady,
         limits,
         instance: identity,
         policies: reader,

@@ -5,6 +5,7 @@
 
 mod answer;
 mod outlook;
+mod passing;
 
 use crate::behavior::Track;
 use crate::budget::Budget;
@@ -27,9 +28,6 @@ use crate::shadow::{self, Shadow, ShadowReport};
 
 /// Start-up time assumed while it is neither declared nor learnt, real seconds.
 const STARTUP_SECS: f64 = 60.0;
-/// A tick books at most this many intervals: what happened while nobody looked is not known.
-const STEP_INTERVALS: f64 = 4.0;
-
 /// Slots of a minute: a load that stayed where it is for so long is not fading, whatever it was before.
 const MINUTE_SLOTS: usize = 4;
 
@@ -73,7 +71,7 @@ struct Tick {
     now_secs: f64,
     /// Since the last tick, as far as it is booked.
     step_secs: f64,
-    /// Since the last tick; infinite at the first.
+    /// Since the last tick, as far as it can be told; infinite at the first.
     gap_secs: f64,
     slot: i64,
     clock_stepped: bool,
@@ -306,37 +304,6 @@ impl Brain {
         self.watch.memory().takeovers
     }
 
-    /// Sets the time. A clock that went backwards takes everything remembered with it, so that no window grows.
-    fn begin(&mut self, seen: &Observation) -> Tick {
-        let last = self.last_tick_secs;
-        let now_secs = if seen.time_secs.is_finite() { seen.time_secs } else { last.unwrap_or(0.0) };
-        let gap_secs = last.map_or(f64::INFINITY, |last| now_secs - last);
-        let clock_stepped = gap_secs < 0.0;
-        if clock_stepped {
-            self.shift(gap_secs);
-        }
-        self.leave_out((gap_secs - STEP_INTERVALS * self.settings.interval_secs).max(0.0));
-        if last.is_none() {
-            self.started_secs = now_secs;
-            self.last_replicas = seen.replicas;
-        }
-        if self.last_replicas < seen.replicas {
-            self.rails.raised_secs = Some(now_secs);
-        }
-        self.last_replicas = seen.replicas;
-        self.last_tick_secs = Some(now_secs);
-        let startup_secs = self.startup_secs(seen.startup_secs);
-        self.set_horizon(startup_secs);
-        let slot = self.slot_of(now_secs);
-        if let Some(newest) = self.forecaster.history().last_slot().filter(|&newest| slot <= newest) {
-            self.slot_shift += newest + 1 - slot;
-        }
-        let interval = self.settings.interval_secs;
-        let step_secs =
-            if gap_secs.is_finite() { gap_secs.clamp(0.0, STEP_INTERVALS * interval) } else { interval };
-        Tick { now_secs, step_secs, gap_secs, slot: self.slot_of(now_secs), clock_stepped, startup_secs }
-    }
-
     fn sense(&mut self, seen: &Observation, tick: &Tick) -> Senses {
         let history = self.forecaster.history();
         let last = history.level_now();
@@ -369,39 +336,6 @@ impl Brain {
 
     fn slot_of(&self, time_secs: f64) -> i64 {
         (time_secs / self.settings.scaled(SLOT_SECS)).floor() as i64 + self.slot_shift
-    }
-
-    /// What happened while nobody looked is not known: an outage or an idle time is not longer for it, and a clock that
-    /// jumps ahead makes neither.
-    fn leave_out(&mut self, unseen_secs: f64) {
-        let since = [
-            &mut self.rails.failing_since_secs,
-            &mut self.rails.idle_since_secs,
-            &mut self.senses.sudden_zero_since_secs,
-        ];
-        for time_secs in since.into_iter().flatten() {
-            *time_secs += unseen_secs;
-        }
-    }
-
-    fn shift(&mut self, delta_secs: f64) {
-        self.rails.track.shift(delta_secs);
-        self.rails.regression.shift(delta_secs);
-        if let Some(shadow) = &mut self.shadow {
-            shadow.shift(delta_secs);
-        }
-        self.hpa.shift(delta_secs);
-        self.estimator.shift(delta_secs);
-        self.started_secs += delta_secs;
-        let since = [
-            &mut self.rails.failing_since_secs,
-            &mut self.rails.idle_since_secs,
-            &mut self.rails.raised_secs,
-            &mut self.senses.sudden_zero_since_secs,
-        ];
-        for time_secs in since.into_iter().flatten() {
-            *time_secs += delta_secs;
-        }
     }
 }
 

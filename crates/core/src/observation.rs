@@ -83,6 +83,9 @@ pub struct Pods {
 pub struct Observation {
     /// Seconds, increasing from tick to tick; Unix time in a cluster, any origin elsewhere.
     pub time_secs: f64,
+    /// Seconds since the observation before it, by a clock that nobody sets; `None` where that is not known, as after a
+    /// restart. What differs from it in `time_secs` is then known to be a clock that was set.
+    pub lived_secs: Option<f64>,
     /// `spec.replicas` of the target: what is asked for now.
     pub replicas: u32,
     /// The target's pods.

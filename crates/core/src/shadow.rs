@@ -156,14 +156,16 @@ impl Shadow {
 
     /// Moves times after the clock was stepped.
     pub fn shift(&mut self, delta_secs: f64) {
-        self.rails.track.shift(delta_secs);
-        if let Some(raised) = &mut self.rails.raised_secs {
-            *raised += delta_secs;
-        }
+        self.rails.shift(delta_secs);
         let memory = &mut self.memory;
         memory.since_secs += delta_secs;
         memory.orders.iter_mut().for_each(|(time_secs, _)| *time_secs += delta_secs);
         memory.counts.iter_mut().for_each(|(time_secs, ..)| *time_secs += delta_secs);
+    }
+
+    /// An outage or an idle time is not longer for what nobody saw.
+    pub(crate) fn leave_out(&mut self, unseen_secs: f64) {
+        self.rails.leave_out(unseen_secs);
     }
 
     /// Requests that would be waiting there.

@@ -165,9 +165,11 @@ pub(crate) fn answer_all(
             Line::Past(past) if first => brain.backfill(&history(past).map_err(at)?),
             Line::Past(_) => return Err(at("history is taken on the first line only".to_owned())),
             Line::Seen(seen) => {
-                let observation = observation(&seen, declared, &max_ages).map_err(at)?;
+                let mut observation = observation(&seen, declared, &max_ages).map_err(at)?;
                 let time_secs = observation.time_secs;
                 check_order(last.as_ref(), time_secs).map_err(at)?;
+                // Times only increase here: no clock is set.
+                observation.lived_secs = last.as_ref().map(|answered| time_secs - answered.time_secs);
                 // What was answered is a scaling of ours only when the world shows that it was followed.
                 if let Some(answered) = &last
                     && answered.to != answered.from

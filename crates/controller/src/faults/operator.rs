@@ -19,7 +19,7 @@ use rlscaler_core::policy::{Action as Answer, PolicyFault};
 use rlscaler_core::{Features, PlannerOnly, Policy};
 use serde_json::json;
 use tokio::task::JoinHandle;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use super::oracle::Sight;
 use super::schedule::Site;
@@ -84,6 +84,7 @@ impl Operator {
             tower::service_fn(move |request| handle(world.clone(), number, request))
         };
         let clock_of = world.clone();
+        let begun = Instant::now();
         let erratic = world.lock().setting.erratic_model;
         let model = match erratic {
             true => LoadedModel { policy: Arc::new(Erratic(world.clone())), trained: true },
@@ -103,6 +104,7 @@ impl Operator {
             quiet: Quiet::default(),
             kinds: Kinds::default(),
             clock: Arc::new(move || at(clock_of.lock().clock_secs(number))),
+            steady: Arc::new(move || begun.elapsed()),
             limits: Limits::default(),
             instance: format!("operator-{number}"),
             policies: reader,

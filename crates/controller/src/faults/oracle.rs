@@ -119,7 +119,7 @@ pub(crate) struct Write<'a> {
     /// It still knows of another autoscaler.
     pub(crate) rival_now: bool,
     /// Seconds for which a scale-up of ours must stand: the window of `behavior.scaleDown`. 0 where it cannot be told,
-    /// for a second operator or a step of the clock.
+    /// for a second operator.
     pub(crate) window_secs: f64,
     pub(crate) now_secs: f64,
     pub(crate) clock_secs: f64,

@@ -64,7 +64,7 @@ pub(crate) struct World {
     orders: UnboundedSender<Order>,
     deliveries: UnboundedSender<Delivery>,
     pub(crate) policies_made: u32,
-    /// When two operators last ran at once, or a clock was last set.
+    /// When two operators last ran at once.
     pub(crate) doubtful_secs: f64,
     /// When the load last fell by more than half.
     faded_secs: f64,
@@ -232,7 +232,6 @@ impl World {
                 }
             }
             What::ClockStep { by_secs } => {
-                self.doubtful_secs = now_secs;
                 for seat in self.seats.iter_mut().filter(|seat| seat.alive) {
                     seat.clock_offset_secs += by_secs;
                 }

@@ -77,6 +77,8 @@ pub async fn observe(
     let is_refused = parent.refused.is_some();
     let observation = Observation {
         time_secs: now.as_millisecond() as f64 / 1000.0,
+        // Known when it is decided.
+        lived_secs: None,
         replicas: scale.replicas,
         pods: with_missing(&pods, scale.replicas, is_refused),
         pod_cpu_request: pods.cpu_request,

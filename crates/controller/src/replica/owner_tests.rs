@@ -196,7 +196,7 @@ async fn a_target_that_is_not_there_is_looked_for_ever_later_and_a_silent_server
     for secs in [15, 30, 60, 60] {
         let action = tick(&stage.policy(unchanged), &operator).await;
         assert_eq!(action, Action::requeue(Duration::from_secs(secs) - DEBOUNCE));
-        stage.advance(i64::try_from(secs).unwrap());
+        stage.advance(u32::try_from(secs).unwrap());
     }
     stage.world.lock().unwrap().replicas = Some(3);
     let action = tick(&stage.policy(unchanged), &operator).await;

@@ -1,6 +1,7 @@
 //! What is kept of a policy between two ticks, by its UID: gone with the policy, rebuilt after a restart.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use rlscaler_api::status::MemoryStatus;
@@ -54,6 +55,8 @@ pub struct Known {
     pub refusal: Option<Refusal>,
     /// Events that could not be written yet.
     pub untold: Untold,
+    /// When the last decision was made, by the clock that nobody sets.
+    pub decided: Option<Duration>,
     /// When the next decision is due.
     pub due: Option<Timestamp>,
     /// The status last written, and when.
@@ -217,6 +220,11 @@ impl Known {
             due + SignedDuration::try_from_secs_f64((missed + 1.0) * interval_secs).unwrap_or(interval);
         self.due = Some(next);
         Some(late_secs)
+    }
+
+    /// A decision is made now: seconds since the last one, by the clock that nobody sets; `None` at the first.
+    pub fn lived_secs(&mut self, steady: Duration) -> Option<f64> {
+        self.decided.replace(steady).map(|before| steady.saturating_sub(before).as_secs_f64())
     }
 
     /// True the first time it is asked about something.

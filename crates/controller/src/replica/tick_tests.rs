@@ -270,7 +270,7 @@ async fn a_clock_that_steps_back_delays_neither_the_status_nor_the_next_decision
     let operator = stage.operator();
     let fixed: fn(&mut Value) = |policy| policy["spec"]["minReplicas"] = json!(40);
     ticks(&stage, &operator, 30, fixed).await;
-    stage.advance(-3600);
+    stage.set_clock(-3600);
     stage.writes();
     ticks(&stage, &operator, 6, fixed).await;
     assert!(stage.writes().contains(&"status"), "what must survive a restart is written within a minute");
@@ -280,4 +280,24 @@ async fn a_clock_that_steps_back_delays_neither_the_status_nor_the_next_decision
     assert_eq!(pause(15, 2).as_secs(), 13);
     assert_eq!(pause(15, -3600).as_secs(), 15, "it stepped back during the tick");
     assert_eq!(pause(15, 3600), super::DEBOUNCE);
+}
+
+// Found by seeds 9213 and 11574 of the fault run.
+#[tokio::test]
+async fn a_clock_that_is_set_brings_the_declared_fallback_no_sooner_and_no_later() {
+    let declared: fn(&mut Value) = |policy| {
+        policy["metadata"]["generation"] = json!(2);
+        policy["spec"]["fallback"] = json!({"failureDurationSeconds": 120, "replicas": 5});
+    };
+    for step_secs in [0, 20, 120, 3600, -20, -3600] {
+        let (stage, operator) = scaled_up(Stage::operator).await;
+        let high = stage.replicas();
+        stage.set_qps(Signal::Missing);
+        ticks(&stage, &operator, 3, declared).await;
+        stage.set_clock(step_secs);
+        ticks(&stage, &operator, 5, declared).await;
+        assert_eq!(stage.replicas(), high, "the clock was set by {step_secs} s");
+        ticks(&stage, &operator, 1, declared).await;
+        assert_eq!(stage.replicas(), 5, "the clock was set by {step_secs} s");
+    }
 }

@@ -1,5 +1,6 @@
 //! Not seeing is not zero: lost, wrong and sudden signals, and the fallback.
 
+use rlscaler_core::Brain;
 use rlscaler_core::decision::Active;
 use rlscaler_core::observation::{Observation, Reading, Signal, Signals};
 use rlscaler_core::reason::Driver;
@@ -188,19 +189,66 @@ fn a_zero_in_one_poll_holds_although_the_load_stepped_down_minutes_before() {
     assert!(3 < last.replicas(), "{:?}", codes(&last));
 }
 
+fn dead(seen: &mut Observation) {
+    let lost = Signal::Missing;
+    seen.signals = Signals { qps: lost, latency: lost, cpu: lost, ..Signals::default() };
+}
+
+fn dead_and_lived(seen: &mut Observation) {
+    dead(seen);
+    seen.lived_secs = Some(15.0);
+}
+
 #[test]
-fn a_clock_that_jumps_ahead_makes_an_outage_no_longer() {
-    let dead = |seen: &mut Observation| {
-        let lost = Signal::Missing;
-        seen.signals = Signals { qps: lost, latency: lost, cpu: lost, ..Signals::default() };
-    };
-    let mut service = falling(with_fallback(6));
-    let before = service.replicas;
-    service.run_spoiled(60.0, 160.0, dead);
-    service.time_secs += 3_600.0;
-    // The jump counts as what one look may stand for, a minute; the rest of the outage has still to be seen.
-    assert_eq!(service.run_spoiled(60.0, 160.0, dead).replicas(), before);
-    assert_eq!(service.run_spoiled(120.0, 160.0, dead).replicas(), 6);
+fn a_clock_that_is_set_makes_an_outage_neither_longer_nor_shorter() {
+    for step_secs in [0.0, 5.0, 20.0, 45.0, 3_600.0, -5.0, -20.0, -3_600.0] {
+        let mut service = falling(with_fallback(6));
+        let before = service.replicas;
+        service.run_spoiled(60.0, 160.0, dead_and_lived);
+        service.time_secs += step_secs;
+        for tick in 4..12 {
+            let held = service.tick(160.0, dead_and_lived).replicas();
+            assert_eq!(held, before, "{step_secs}: tick {tick}");
+        }
+        assert_eq!(service.tick(160.0, dead_and_lived).replicas(), 6, "{step_secs}");
+    }
+}
+
+#[test]
+fn where_nobody_knows_what_was_lived_through_an_outage_grows_by_one_interval() {
+    for (restarts, step_secs) in [(false, 20.0), (true, 20.0), (true, 45.0), (true, 3_600.0)] {
+        let mut service = falling(with_fallback(6));
+        let before = service.replicas;
+        service.run_spoiled(60.0, 160.0, dead_and_lived);
+        if restarts {
+            service.brain = Brain::restore(with_fallback(6), &service.brain.memory());
+        }
+        service.time_secs += step_secs;
+        assert_eq!(service.tick(160.0, dead).replicas(), before);
+        for tick in 5..12 {
+            assert_eq!(service.tick(160.0, dead_and_lived).replicas(), before, "{step_secs}: tick {tick}");
+        }
+        assert_eq!(service.tick(160.0, dead_and_lived).replicas(), 6, "{step_secs}");
+    }
+}
+
+#[test]
+fn ticks_that_were_missed_count_for_a_minute_of_an_outage_at_most() {
+    for (lived_secs, left) in [(60.0, 8), (75.0, 8), (3_600.0, 8), (30.0, 10)] {
+        let mut service = falling(with_fallback(6));
+        let before = service.replicas;
+        service.run_spoiled(15.0, 160.0, dead_and_lived);
+        service.time_secs += lived_secs - 15.0;
+        let late = |seen: &mut Observation| {
+            dead(seen);
+            seen.lived_secs = Some(lived_secs);
+        };
+        assert_eq!(service.tick(160.0, late).replicas(), before);
+        for tick in 1..left {
+            assert_eq!(service.tick(160.0, dead_and_lived).replicas(), before, "{lived_secs}: tick {tick}");
+        }
+        assert_eq!(service.tick(160.0, dead_and_lived).replicas(), 6, "{lived_secs}");
+    }
 }
 
 #[test]
@@ -229,10 +277,6 @@ fn a_load_that_fades_to_zero_is_idleness() {
 // Cases 3, 10, 11, 12.
 #[test]
 fn the_fallback_comes_after_its_duration_in_one_step_and_stays() {
-    let dead = |seen: &mut Observation| {
-        let lost = Signal::Missing;
-        seen.signals = Signals { qps: lost, latency: lost, cpu: lost, ..Signals::default() };
-    };
     let mut service = falling(with_fallback(6));
     let before = service.replicas;
     assert_eq!(service.run_spoiled(180.0, 160.0, dead).replicas(), before);

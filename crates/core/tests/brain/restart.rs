@@ -107,6 +107,24 @@ fn a_clock_that_steps_neither_frees_nor_freezes() {
 }
 
 #[test]
+fn a_clock_that_is_set_makes_no_window_longer_or_shorter() {
+    let lived = |seen: &mut Observation| seen.lived_secs = Some(15.0);
+    let down_after = |step_secs: f64| {
+        let mut service = Service::new(settings(), 12);
+        service.run_spoiled(900.0, 800.0, lived);
+        let before = service.replicas;
+        service.run_spoiled(30.0, 160.0, lived);
+        service.time_secs += step_secs;
+        (1..100).find(|_| service.tick(160.0, lived).replicas() < before)
+    };
+    let expected = down_after(0.0);
+    assert!(expected.is_some_and(|ticks| 2 < ticks), "{expected:?}");
+    for step_secs in [-3_600.0, -20.0, 20.0, 60.0, 120.0] {
+        assert_eq!(down_after(step_secs), expected, "{step_secs}");
+    }
+}
+
+#[test]
 fn the_memory_is_small() {
     let mut service = Service::new(settings(), 5);
     for tick in 0..5_000 {
