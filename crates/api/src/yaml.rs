@@ -2,6 +2,7 @@
 //! know is an error, because in a file nobody else would tell. Every error names the file, the line and the field.
 
 use std::fmt;
+use std::sync::LazyLock;
 
 use serde::de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -10,6 +11,9 @@ use serde_json::Value;
 use crate::crd;
 use crate::policy::RLReplicaPolicy;
 use crate::validate::{Fault, Limits, Validated, validate};
+
+/// What a policy may hold; generated once, as that costs more than to read a file.
+static SCHEMA: LazyLock<Value> = LazyLock::new(crd::schema);
 
 /// Longest policy file, bytes: the API server takes no larger object either.
 const MAX_FILE_BYTES: usize = 1_048_576;
@@ -57,8 +61,7 @@ pub fn read_policy(text: &str, file: &str) -> Result<RLReplicaPolicy, FileFault>
     if MAX_FILE_BYTES < text.len() {
         return Err(fault(None, "", format!("is longer than {MAX_FILE_BYTES} bytes")));
     }
-    let schema = crd::schema();
-    let strict = Strict { schema: &schema, path: String::new(), wanted: None, is_root: true };
+    let strict = Strict { schema: &SCHEMA, path: String::new(), wanted: None, is_root: true };
     strict.deserialize(serde_yaml::Deserializer::from_str(text)).map_err(|error| explained(&error, file))?;
     let policy: RLReplicaPolicy = serde_yaml::from_str(text).map_err(|error| explained(&error, file))?;
     let TypeMeta { api_version, kind } =
@@ -114,10 +117,9 @@ fn located(fault: Fault, text: &str, file: &str) -> FileFault {
 
 /// The line on which a field stands, from 1; that of the nearest field around it when it is left out.
 fn line_of(text: &str, field: &str) -> Option<usize> {
-    let schema = crd::schema();
     let mut wanted = field;
     loop {
-        let seed = Strict { schema: &schema, path: String::new(), wanted: Some(wanted), is_root: true };
+        let seed = Strict { schema: &SCHEMA, path: String::new(), wanted: Some(wanted), is_root: true };
         if let Err(error) = seed.deserialize(serde_yaml::Deserializer::from_str(text)) {
             return error.location().map(|location| location.line());
         }

@@ -18,6 +18,8 @@ const TRENDS: [(usize, f64); 2] = [(6, 6.0), (20, 6.0)];
 const TREND_RATIO_MAX: f64 = 1.5;
 /// Rises of the past are believed within these limits.
 const RISE_MAX: f64 = 4.0;
+/// Slots without a sample at whose end forecasts are still judged: what the slots and the longest horizon hold, 80 minutes.
+const JUDGED_GAP_SLOTS: usize = MAX_SLOTS + MAX_HORIZON_SLOTS;
 /// Forgetting per slot of errors and skills: half-life of an hour.
 const KEEP_PER_SLOT: f64 = 0.997_116;
 /// Slots of experience before a seasonal rise is used: an hour's weight, decayed.
@@ -157,17 +159,19 @@ impl Forecaster {
 
     /// Adds a sample taken in slot `slot`; forecasts that came due meanwhile are judged.
     pub fn observe(&mut self, slot: i64, load: f64) {
-        self.judged = Judged::default();
-        for _ in 0..self.history.slots_before(slot) {
-            self.close_slot();
-        }
+        self.pass(slot);
         self.history.add(slot, load);
     }
 
-    /// Time passed without a sample: the last level is taken to hold.
+    /// Time passed without a sample: the last level is taken to hold. Beyond [`JUDGED_GAP_SLOTS`] that is no proof of
+    /// anything, and only the history is filled.
     pub fn pass(&mut self, slot: i64) {
         self.judged = Judged::default();
-        for _ in 0..self.history.slots_before(slot) {
+        let slots = self.history.slots_before(slot);
+        for _ in JUDGED_GAP_SLOTS..slots {
+            self.history.close_slot();
+        }
+        for _ in 0..slots.min(JUDGED_GAP_SLOTS) {
             self.close_slot();
         }
     }
@@ -421,6 +425,23 @@ mod tests {
         let forecast = forecaster.forecast();
         assert!(forecast.seasonal > 1.03 * forecast.level, "{forecast:?}");
         assert_eq!(forecaster.skills()[1], 0.0);
+    }
+
+    #[test]
+    fn a_week_nobody_saw_is_no_proof_of_good_forecasts_and_costs_little() {
+        let bumpy = |slot: i64| if slot % 40 < 20 { 100.0 } else { 160.0 };
+        let gap = |slots: i64| {
+            let mut forecaster = after(480, 6, bumpy);
+            forecaster.pass(480 + slots);
+            forecaster
+        };
+        let (hours, week) = (gap(JUDGED_GAP_SLOTS as i64), gap(7 * DAY_SLOTS));
+        assert!(0.0 < week.forecast().proven_error);
+        assert_eq!(week.forecast(), hours.forecast());
+        assert_eq!(week.judged().count, JUDGED_GAP_SLOTS as u32);
+        // The history itself goes on at the level that was last seen.
+        assert_eq!(week.history().last_slot(), Some(479 + 7 * DAY_SLOTS));
+        assert_eq!(week.history().bins().back(300), Some(160.0));
     }
 
     #[test]
