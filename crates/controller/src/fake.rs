@@ -44,6 +44,8 @@ pub(crate) struct World {
     pub(crate) refused: Option<&'static str>,
     /// The policy's status.
     pub(crate) status: Value,
+    /// The policy's status when the scale was last written.
+    pub(crate) status_at_scale: Value,
     /// Events by name.
     pub(crate) events: BTreeMap<String, Value>,
     /// What was written, in order: `scale`, `status`, `event`.
@@ -312,6 +314,7 @@ impl World {
             return (StatusCode::UNPROCESSABLE_ENTITY, Value::Null);
         }
         self.writes.push("scale");
+        self.status_at_scale = self.status.clone();
         self.replicas = Some(u32::try_from(patch[1]["value"].as_u64().unwrap()).unwrap());
         self.scale()
     }

@@ -1,11 +1,15 @@
 //! Whole ticks against a scripted API server: what is written, in which order, and what is not.
 
+use kube::core::DeserializeGuard;
+use kube::runtime::{reflector, watcher::Event};
+use rlscaler_api::memory;
+use rlscaler_core::Signal;
+use rlscaler_core::memory::ScaleEvent;
 use serde_json::{Value, json};
 
 use crate::context::Context;
 use crate::fake::{Stage, fresh};
 use crate::replica::tick;
-use rlscaler_core::Signal;
 
 /// The work of about 8 busy pods.
 pub(crate) const HIGH_QPS: f64 = 640.0;
@@ -83,6 +87,14 @@ async fn memory_stands_in_status_before_a_scale_down_acts() {
             let writes = stage.writes();
             let scale = writes.iter().position(|write| *write == "scale").unwrap();
             assert_eq!(writes[scale - 1], "status", "{writes:?}");
+            // It is this tick's, and holds what is about to happen.
+            let status = stage.world.lock().unwrap().status_at_scale.clone();
+            let stood =
+                memory::from_status(&serde_json::from_value(status["memory"].clone()).unwrap()).unwrap();
+            let now_secs = stage.now.lock().unwrap().as_second() as f64 - 15.0;
+            let change = before - stage.replicas();
+            assert_eq!(stood.last_tick_secs, now_secs);
+            assert_eq!(stood.scaling.downs.last(), Some(&ScaleEvent { time_secs: now_secs, change }));
             return;
         }
     }
@@ -113,6 +125,34 @@ async fn a_person_s_change_during_the_tick_is_decided_upon_and_not_overwritten_u
     let status = stage.world.lock().unwrap().status.clone();
     assert_eq!(status["decision"]["from"], 30, "decided upon what the person wrote");
     assert!(stage.events().iter().all(|event| !event.contains("was 3,")), "{:?}", stage.events());
+}
+
+/// One tick of the policy as it was when the tick began, while the watch has it `now`.
+async fn edited_meanwhile(stage: &Stage, now: fn(&mut Value)) {
+    let (policies, mut watched) = reflector::store();
+    watched.apply_watcher_event(&Event::Apply(DeserializeGuard(Ok(stage.policy(now)))));
+    let operator = Context { policies, ..stage.operator() };
+    ticks(stage, &operator, 1, unchanged).await;
+}
+
+#[tokio::test]
+async fn an_edit_during_the_tick_is_obeyed_by_that_tick_or_ends_it() {
+    let stage = Stage::new(HIGH_QPS);
+    edited_meanwhile(&stage, annotated).await;
+    assert_eq!(stage.replicas(), 12, "the pin is younger than the tick");
+    let ends: [fn(&mut Value); 3] = [
+        |policy| policy["metadata"]["generation"] = json!(2),
+        |policy| policy["metadata"]["uid"] = json!("another"),
+        |policy| policy["metadata"]["deletionTimestamp"] = json!("2026-11-30T07:00:00Z"),
+    ];
+    for end in ends {
+        let stage = Stage::new(HIGH_QPS);
+        edited_meanwhile(&stage, end).await;
+        assert_eq!(stage.writes(), Vec::<&str>::new());
+    }
+    let stage = Stage::new(HIGH_QPS);
+    edited_meanwhile(&stage, unchanged).await;
+    assert!(3 < stage.replicas());
 }
 
 // Case 36.
