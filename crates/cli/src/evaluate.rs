@@ -38,7 +38,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "P[,P…]", value_delimiter = ',', default_value = "web", requires = "trace")]
     profile: Vec<String>,
     /// Scalers: planner, rl, rl:PATH (a model's files: a folder or a file stem), hpa[:TARGET[:WINDOW]],
-    /// keda-rate[:PERCENT], phpa[:TARGET], clairvoyant, any with :tuned.
+    /// keda-rate[:PERCENT], phpa[:TARGET], clairvoyant, any with :tuned. Ours without a part of the brain:
+    /// planner, rl or rl:PATH with +fixed-price (no error budget), +no-estimator (capacity as declared).
     #[arg(long, value_name = "A,B,…", value_delimiter = ',')]
     scalers: Vec<String>,
     /// Number of seeds; all scalers see the same draws of each.

@@ -150,7 +150,8 @@ impl Budget {
     pub fn lateness_price(&self, settings: &Settings, price: Option<f64>) -> f64 {
         let allowed = settings.allowed_late();
         let base = (allowed / SLA_REFERENCE).powf(SLA_POWER);
-        let used = self.late_share(settings) / (SET_POINT * allowed);
+        let follows = settings.tuning.follows_budget;
+        let used = if follows { self.late_share(settings) / (SET_POINT * allowed) } else { 1.0 };
         let controlled = (BASE_PRICE * used.powf(CONTROL_POWER)).clamp(CONTROL_PRICE_MIN, CONTROL_PRICE_MAX);
         let weights = settings.objective.weights;
         let wish = (weights.latency + weights.sla) / (2.0 * weights.saving);

@@ -166,7 +166,8 @@ impl Estimator {
         self.note_density(settings, sample, density);
         self.note_steadiness(sample, density);
         self.note_extremes(settings, sample, density);
-        if let Some(capacity) = self.capacity(settings, sample.pod_cpu_request) {
+        let capacity = self.capacity(settings, sample.pod_cpu_request);
+        if let Some(capacity) = capacity.filter(|_| settings.tuning.learns_capacity) {
             self.doubt_or_trust(settings, sample, &capacity);
         }
     }
@@ -217,7 +218,7 @@ impl Estimator {
             return Some(PodCapacity { source, load_per_pod, service });
         }
         if let Some(declared) = declared_service(settings) {
-            let share = self.declared_share(&declared, request);
+            let share = self.declared_share(settings, &declared, request);
             let service = Service { service_secs: declared.service_secs / share, ..declared };
             return Some(PodCapacity {
                 source: Source::Declared,
@@ -237,9 +238,9 @@ impl Estimator {
 
     /// What CPU says of the declared capacity: its share that a pod really carries, at most 1. CPU may doubt, not trust:
     /// a pod that uses little CPU may wait for something else.
-    fn declared_share(&self, declared: &Service, request: Option<f64>) -> f64 {
+    fn declared_share(&self, settings: &Settings, declared: &Service, request: Option<f64>) -> f64 {
         let enough = CONTRADICTION_SAMPLES <= self.memory.sums[0];
-        let known = request.zip(self.cores_per_load().filter(|_| enough));
+        let known = request.zip(self.cores_per_load().filter(|_| enough && settings.tuning.learns_capacity));
         let Some((request, (slope, idle))) = known else { return 1.0 };
         let share = (request - idle) / slope / declared.rate_per_replica();
         if DECLARED_SHARE_MIN <= share { share.min(1.0) } else { 1.0 }

@@ -338,6 +338,9 @@ impl Estimator {
             return;
         };
         let workers = f64::from(capacity.service.workers);
+        if !settings.tuning.learns_capacity {
+            return;
+        }
         let is_safe = |scale: f64| {
             let busy_workers = undone.load / capacity.load_per_pod * scale * workers;
             late_share(&capacity.service, busy_workers, undone.from) <= settings.allowed_late()

@@ -287,10 +287,22 @@ pub struct Tuning {
     pub service_cv2: f64,
     /// Squared coefficient of variation of interarrival times. Default 1 (Poisson).
     pub arrival_cv2: f64,
+    /// The price of lateness follows the error budget. Default true; false leaves it at what the SLA alone makes of it.
+    pub follows_budget: bool,
+    /// A declared capacity is doubted and trusted by what is seen. Default true; false believes it whatever happens.
+    pub learns_capacity: bool,
 }
 
 impl Default for Tuning {
     fn default() -> Self {
-        Self { safety: 1.0, own_max_secs: 120.0, deadband: 0.08, service_cv2: 1.0, arrival_cv2: 1.0 }
+        Self {
+            safety: 1.0,
+            own_max_secs: 120.0,
+            deadband: 0.08,
+            service_cv2: 1.0,
+            arrival_cv2: 1.0,
+            follows_budget: true,
+            learns_capacity: true,
+        }
     }
 }

@@ -2,7 +2,7 @@
 //! world it is judged in. Every contestant has a ladder of settings, for the Pareto plot and the matched-SLA cost.
 
 use rlscaler_core::Settings;
-use rlscaler_core::settings::{Bounds, Objective, Weights};
+use rlscaler_core::settings::{Bounds, Objective, Tuning, Weights};
 use rlscaler_sim::scalers::Kind;
 use rlscaler_sim::scalers::tuned::settings_of;
 
@@ -22,6 +22,45 @@ pub(crate) struct Setting {
     pub(crate) model: usize,
     /// Percent of requests it is told must not be late; what is asked of it when absent.
     pub(crate) told_percent: Option<f64>,
+    /// Parts of the brain it does without.
+    pub(crate) without: Without,
+}
+
+/// Parts of the brain that a scaler of ours can do without, for the ablations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Without {
+    /// The error budget has no influence on the price of lateness.
+    pub(crate) budget: bool,
+    /// A declared capacity is believed whatever is seen.
+    pub(crate) estimator: bool,
+}
+
+/// Ends a scaler's name: the price of lateness is what the SLA alone makes of it.
+const FIXED_PRICE: &str = "+fixed-price";
+
+/// Ends a scaler's name: a declared capacity is believed.
+const NO_ESTIMATOR: &str = "+no-estimator";
+
+impl Without {
+    /// The name without what says so at its end.
+    fn parse(mut name: &str) -> (&str, Self) {
+        let mut without = Self::default();
+        loop {
+            if let Some(rest) = name.strip_suffix(FIXED_PRICE) {
+                (name, without.budget) = (rest, true);
+            } else if let Some(rest) = name.strip_suffix(NO_ESTIMATOR) {
+                (name, without.estimator) = (rest, true);
+            } else {
+                return (name, without);
+            }
+        }
+    }
+
+    /// Tells the brain.
+    pub(crate) fn apply(self, tuning: &mut Tuning) {
+        tuning.follows_budget &= !self.budget;
+        tuning.learns_capacity &= !self.estimator;
+    }
 }
 
 /// How a contestant comes to its setting.
@@ -64,6 +103,7 @@ impl Contestant {
             Some(base) => (base, true),
             None => (name, false),
         };
+        let (base, without) = Without::parse(base);
         let own = match competitors.number_of(base) {
             Some(model) => Setting { model: model?, ..Setting::new(Kind::Model) },
             None => Setting::new(Kind::parse(base, &any_settings()).ok_or_else(|| {
@@ -71,8 +111,14 @@ impl Contestant {
                 format!("expected one of {names}, rl:PATH with a model's files, or any with :tuned, found `{name}`")
             })?),
         };
-        let choice = if tuned { Choice::Hindsight } else { Choice::Fixed(own) };
         let ours = matches!(own.kind, Kind::Planner { .. } | Kind::Model);
+        if without != Without::default() && !ours {
+            return Err(format!(
+                "{FIXED_PRICE} and {NO_ESTIMATOR} are for planner, rl and rl:PATH, found `{name}`"
+            ));
+        }
+        let own = Setting { without, ..own };
+        let choice = if tuned { Choice::Hindsight } else { Choice::Fixed(own) };
         let alone = match wish {
             Ladder::Whole => false,
             Ladder::Own => ours && !tuned,
@@ -117,7 +163,7 @@ pub(crate) fn family(kind: Kind) -> &'static str {
 impl Setting {
     /// With the built-in model, told what is asked.
     pub(crate) const fn new(kind: Kind) -> Self {
-        Self { kind, model: 0, told_percent: None }
+        Self { kind, model: 0, told_percent: None, without: Without { budget: false, estimator: false } }
     }
 
     /// Share of requests it is told must not be late where `sla` is asked.
@@ -131,6 +177,9 @@ impl Setting {
             Kind::Model => competitors.name(self.model).to_owned(),
             kind => kind.to_string(),
         };
+        let Without { budget, estimator } = self.without;
+        let suffix = |left_out: bool, suffix| if left_out { suffix } else { "" };
+        let name = format!("{name}{}{}", suffix(budget, FIXED_PRICE), suffix(estimator, NO_ESTIMATOR));
         self.told_percent.map_or(name.clone(), |percent| format!("{name} told {percent} %"))
     }
 }
@@ -165,7 +214,27 @@ mod tests {
         let mut fault = |name| Contestant::parse(name, &mut competitors, Ladder::Whole).unwrap_err();
         assert!(fault("hpa:").contains("hpa[:TARGET_PERCENT"));
         assert!(fault("tuned").contains("found `tuned`"));
+        assert!(fault("hpa:60+fixed-price").contains("found `hpa:60+fixed-price`"));
         assert!(fault("rl:nowhere").contains("nowhere.safetensors: cannot be read"));
+    }
+
+    #[test]
+    fn a_name_may_end_in_what_the_brain_is_to_do_without() {
+        let mut competitors = Competitors::builtin();
+        for (name, budget, estimator) in [
+            ("rl", false, false),
+            ("rl+fixed-price", true, false),
+            ("planner+no-estimator", false, true),
+            ("rl+no-estimator+fixed-price:tuned", true, true),
+        ] {
+            let contestant = Contestant::parse(name, &mut competitors, Ladder::Whole).unwrap();
+            let without = Without { budget, estimator };
+            assert!(contestant.ladder.iter().all(|setting| setting.without == without), "{name}");
+            let mut tuning = Tuning::default();
+            without.apply(&mut tuning);
+            assert_eq!((tuning.follows_budget, tuning.learns_capacity), (!budget, !estimator), "{name}");
+            assert_eq!(contestant.ladder[0].shown(&competitors).contains(FIXED_PRICE), budget, "{name}");
+        }
     }
 
     #[test]

@@ -149,7 +149,10 @@ impl Ladder {
         for (case, judged) in suite.cases.iter().enumerate() {
             for seed in 0..suite.seeds.len() {
                 for (setting, wanted) in settings.iter().enumerate() {
-                    let same = |other: &Setting| (other.kind, other.model) == (wanted.kind, wanted.model);
+                    let same = |other: &Setting| {
+                        (other.kind, other.model, other.without)
+                            == (wanted.kind, wanted.model, wanted.without)
+                    };
                     let first = settings.iter().position(same).unwrap_or(setting);
                     let told = if heeds_sla(wanted.kind) { wanted.told_sla(judged.sla).to_bits() } else { 0 };
                     let place = *known.entry((judged.world, seed, first, told)).or_insert(runs.len());
@@ -198,6 +201,7 @@ fn run_one(suite: &Suite, at: Run, setting: Setting, detail: Detail) -> (Outcome
     scenario.detail = detail;
     let mut settings = scenario.settings(setting.told_sla(case.sla));
     settings.metric_lag_secs = case.told_lag_secs;
+    setting.without.apply(&mut settings.tuning);
     let bounds = settings.bounds.min()..=settings.bounds.max();
     let setup = Setup { settings, model: Arc::clone(suite.competitors.policy(setting.model)) };
     let seed = suite.seeds[at.seed];

@@ -4,7 +4,7 @@ use rlscaler_core::observation::{Signal, Signals};
 use rlscaler_core::settings::{DeclaredSignals, Override, Weights};
 use rlscaler_core::{Action, Driver, Features, Policy, PolicyFault};
 
-use crate::service::{Service, fresh, settings};
+use crate::service::{PER_POD, Service, fresh, settings};
 
 /// Multiplies by something that grows with the price, as the actor does by construction.
 struct Priced;
@@ -98,4 +98,40 @@ fn late_requests_use_up_the_budget_and_raise_the_price() {
     assert!(4.0 < spent.burn_1h && spent.burn_6h < spent.burn_1h, "{spent:?}");
     assert!(spent.remaining_ratio < calm.remaining_ratio);
     assert!(calm.lateness_price < 20.0 && 20.0 < spent.lateness_price, "{calm:?} {spent:?}");
+}
+
+#[test]
+fn without_the_budget_controller_the_price_is_what_the_sla_alone_makes_of_it() {
+    let mut settings = settings();
+    settings.declared.sla = true;
+    settings.tuning.follows_budget = false;
+    let mut service = Service::new(settings, 8);
+    for share in [1.0, 0.9] {
+        let decision = service.run_spoiled(1_800.0, 400.0, |seen| seen.signals.sla = fresh(share));
+        assert!((decision.budget().lateness_price - 20.0).abs() < 1e-9, "{:?}", decision.budget());
+    }
+}
+
+/// The planner's answer for pods that carry 70 % of what is declared, after an hour at a constant count.
+fn answer_for_weak_pods(learns_capacity: bool) -> u32 {
+    const SHARE: f64 = 0.7;
+    let mut settings = settings();
+    settings.tuning.learns_capacity = learns_capacity;
+    let mut service = Service::new(settings, 6);
+    service.will = Override::Pause;
+    let mut last = 0;
+    for _ in 0..240 {
+        let decision = service.tick(400.0, |seen| {
+            seen.signals.latency = fresh(0.4);
+            seen.signals.cpu = fresh(400.0 / (SHARE * PER_POD));
+        });
+        last = decision.planner();
+    }
+    last
+}
+
+#[test]
+fn without_the_capacity_estimator_a_declared_capacity_is_believed_whatever_is_seen() {
+    let (learnt, believed) = (answer_for_weak_pods(true), answer_for_weak_pods(false));
+    assert!(f64::from(believed) * 1.3 < f64::from(learnt), "{believed} {learnt}");
 }
