@@ -44,6 +44,19 @@ pub struct Weights {
     pub lateness: f64,
     /// Per mean replica changed and slot.
     pub change: f64,
+    /// Of what the window hands on to what comes after it; nothing where only the window counts.
+    pub end: State,
+}
+
+/// What is under way where a slot begins.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct State {
+    /// Replicas that serve, unless fewer are ordered.
+    pub ready: f64,
+    /// Replicas ordered last.
+    pub ordered: f64,
+    /// Work that waits, busy-pod seconds.
+    pub backlog: f64,
 }
 
 /// What the counted part of a window cost.
@@ -57,13 +70,19 @@ pub struct Cost {
     pub lateness: f64,
     /// Mean of the absolute change from slot to slot.
     pub change: f64,
+    /// What is under way after the last slot.
+    pub end: State,
 }
 
 impl Cost {
     /// The weighted sum.
     #[must_use]
     pub fn total(&self, weights: &Weights) -> f64 {
-        weights.replicas * self.replicas + weights.lateness * self.lateness + weights.change * self.change
+        let counted = weights.replicas * self.replicas
+            + weights.lateness * self.lateness
+            + weights.change * self.change;
+        let State { ready, ordered, backlog } = self.end;
+        counted + weights.end.ready * ready + weights.end.ordered * ordered + weights.end.backlog * backlog
     }
 }
 
@@ -93,7 +112,37 @@ pub struct Scratch {
 #[must_use]
 pub fn cost(window: &Window<'_>, orders: &[f64], scratch: &mut Scratch) -> Cost {
     simulate(window, orders, scratch);
-    count(window, orders, &scratch.slots)
+    count(window, orders, scratch)
+}
+
+/// What is under way where `slot` begins; one past the last is the end of the window. `scratch`: as the last run of the
+/// same window and orders left it.
+#[must_use]
+pub fn state_before(window: &Window<'_>, orders: &[f64], slot: usize, scratch: &Scratch) -> State {
+    let Some(last) = slot.checked_sub(1) else { return State::default() };
+    let backlog = match scratch.slots.get(slot) {
+        Some(state) => state.backlog,
+        None => backlog_after(window, window.load[last], &scratch.slots[last]),
+    };
+    State { ready: smallest(&orders[under_way(window, slot)]), ordered: orders[last], backlog }
+}
+
+/// What each counted slot adds to the weighted sum, the end apart; nothing for those that are not counted.
+#[must_use]
+pub fn by_slot(window: &Window<'_>, orders: &[f64], weights: &Weights, scratch: &mut Scratch) -> Vec<f64> {
+    simulate(window, orders, scratch);
+    let slots_counted = (orders.len().saturating_sub(window.burn_in)).max(1) as f64;
+    let offered = offered(window);
+    let of_slot = |slot: usize| {
+        if slot < window.burn_in {
+            return 0.0;
+        }
+        let (load, state) = (window.load[slot], &scratch.slots[slot]);
+        let spent = weights.replicas * orders[slot] + weights.change * change(orders, slot).abs();
+        let late = load * (state.late.share + pressure(window, load, state).0);
+        spent / slots_counted + if 0.0 < offered { weights.lateness * late / offered } else { 0.0 }
+    };
+    (0..orders.len()).map(of_slot).collect()
 }
 
 /// The cost of `orders`, and into `gradient` the derivative of its weighted sum with respect to each of them.
@@ -108,8 +157,9 @@ pub fn cost_and_gradient(
     simulate(window, orders, scratch);
     gradient.fill(0.0);
     add_spending(window, orders, weights, gradient);
+    add_end(window, orders, weights, gradient);
     add_lateness(window, orders, weights, &scratch.slots, gradient);
-    count(window, orders, &scratch.slots)
+    count(window, orders, scratch)
 }
 
 fn simulate(window: &Window<'_>, orders: &[f64], scratch: &mut Scratch) {
@@ -119,19 +169,30 @@ fn simulate(window: &Window<'_>, orders: &[f64], scratch: &mut Scratch) {
     for (slot, &load) in window.load.iter().enumerate() {
         let ready = smallest(&orders[recent(window, slot)]);
         let late = late(&window.service, load, ready, backlog, window.slot_secs);
-        scratch.slots.push(Slot { ready, backlog, late });
-        let waiting = backlog + (load - ready) * window.slot_secs;
-        backlog = waiting.min(ready * window.timeout_secs).max(0.0);
+        let state = Slot { ready, backlog, late };
+        scratch.slots.push(state);
+        backlog = backlog_after(window, load, &state);
     }
 }
 
-fn count(window: &Window<'_>, orders: &[f64], slots: &[Slot]) -> Cost {
+fn backlog_after(window: &Window<'_>, load: f64, state: &Slot) -> f64 {
+    let waiting = state.backlog + (load - state.ready) * window.slot_secs;
+    waiting.min(state.ready * window.timeout_secs).max(0.0)
+}
+
+/// Work offered in the counted slots.
+fn offered(window: &Window<'_>) -> f64 {
+    window.load.iter().skip(window.burn_in).sum()
+}
+
+fn count(window: &Window<'_>, orders: &[f64], scratch: &Scratch) -> Cost {
     let counted = window.burn_in..orders.len();
     let slots_counted = counted.len().max(1) as f64;
-    let mut cost = Cost::default();
+    let end = state_before(window, orders, orders.len(), scratch);
+    let mut cost = Cost { end, ..Cost::default() };
     let mut offered = 0.0;
     for slot in counted {
-        let (load, state) = (window.load[slot], &slots[slot]);
+        let (load, state) = (window.load[slot], &scratch.slots[slot]);
         cost.replicas += orders[slot] / slots_counted;
         cost.change += change(orders, slot).abs() / slots_counted;
         cost.late_share += load * state.late.share;
@@ -159,7 +220,17 @@ fn add_spending(window: &Window<'_>, orders: &[f64], weights: &Weights, gradient
     }
 }
 
-/// Derivatives of the lateness: backwards through the slots, carrying what a second of backlog will cost.
+/// Derivatives of what is under way after the last slot, but for the backlog, which the lateness carries.
+fn add_end(window: &Window<'_>, orders: &[f64], weights: &Weights, gradient: &mut [f64]) {
+    let under_way = under_way(window, orders.len());
+    let of_them = &orders[under_way.clone()];
+    share_among_smallest(of_them, smallest(of_them), weights.end.ready, &mut gradient[under_way]);
+    if let Some(last) = gradient.last_mut() {
+        *last += weights.end.ordered;
+    }
+}
+
+/// Derivatives of the lateness and of the backlog at the end: backwards through the slots, carrying what a second of backlog will cost.
 fn add_lateness(
     window: &Window<'_>,
     orders: &[f64],
@@ -167,17 +238,14 @@ fn add_lateness(
     slots: &[Slot],
     gradient: &mut [f64],
 ) {
-    let offered: f64 = window.load.iter().skip(window.burn_in).sum();
-    if offered <= 0.0 {
-        return;
-    }
-    let mut per_next_backlog = 0.0;
+    let offered = offered(window);
+    let mut per_next_backlog = weights.end.backlog;
     for slot in (0..slots.len()).rev() {
         let (load, state) = (window.load[slot], &slots[slot]);
         let (next_per_backlog, next_per_ready) = backlog_derivatives(window, load, state);
         let mut per_ready = per_next_backlog * next_per_ready;
         let mut per_backlog = per_next_backlog * next_per_backlog;
-        if window.burn_in <= slot {
+        if window.burn_in <= slot && 0.0 < offered {
             let weight = weights.lateness * load / offered;
             let (_, pressure_per_ready, pressure_per_backlog) = pressure(window, load, state);
             per_ready += weight * (state.late.per_ready + pressure_per_ready);
@@ -210,6 +278,11 @@ fn side(value: f64, kink: f64) -> f64 {
 /// Slots whose orders decide what is ready in `slot`.
 fn recent(window: &Window<'_>, slot: usize) -> std::ops::RangeInclusive<usize> {
     slot.saturating_sub(window.startup_slots)..=slot
+}
+
+/// Slots before `slot` whose orders decide what serves where it begins.
+fn under_way(window: &Window<'_>, slot: usize) -> std::ops::Range<usize> {
+    slot.saturating_sub(window.startup_slots.max(1))..slot
 }
 
 fn smallest(orders: &[f64]) -> f64 {
@@ -301,127 +374,4 @@ fn tail(service: &Service, load: f64, replicas: f64) -> f64 {
 const NEGLIGIBLE: f64 = 1e-9;
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    const SERVICE: Service = Service { workers: 4, service_secs: 0.05, target_secs: 0.25, variability: 1.0 };
-    const WEIGHTS: Weights = Weights { replicas: 0.1, lateness: 5.0, change: 0.3 };
-
-    fn window(load: &[f64]) -> Window<'_> {
-        Window {
-            service: SERVICE,
-            load,
-            slot_secs: 15.0,
-            startup_slots: 2,
-            timeout_secs: 10.0,
-            burn_in: 1,
-            softness: 0.5,
-        }
-    }
-
-    fn total(window: &Window<'_>, orders: &[f64]) -> f64 {
-        cost(window, orders, &mut Scratch::default()).total(&WEIGHTS)
-    }
-
-    fn gradient(window: &Window<'_>, orders: &[f64]) -> Vec<f64> {
-        let mut gradient = vec![0.0; orders.len()];
-        let _ = cost_and_gradient(window, orders, &WEIGHTS, &mut Scratch::default(), &mut gradient);
-        gradient
-    }
-
-    /// Slope of the total along `direction`: the mean of both sides, `step` away.
-    fn slope(window: &Window<'_>, orders: &[f64], direction: &[f64], step: f64) -> f64 {
-        let moved = |by: f64| orders.iter().zip(direction).map(|(o, d)| o + by * d).collect::<Vec<_>>();
-        (total(window, &moved(step)) - total(window, &moved(-step))) / (2.0 * step)
-    }
-
-    fn unit(slot: usize, slots: usize) -> Vec<f64> {
-        (0..slots).map(|at| f64::from(u8::from(at == slot))).collect()
-    }
-
-    #[test]
-    fn orders_below_the_load_are_late_and_those_far_above_are_not() {
-        let load = [10.0; 8];
-        let few = cost(&window(&load), &[5.0; 8], &mut Scratch::default());
-        let many = cost(&window(&load), &[20.0; 8], &mut Scratch::default());
-        assert_eq!(few.late_share, 1.0);
-        assert!(few.late_share < few.lateness, "the soft term tells how far below");
-        assert!(many.late_share < 1e-4, "{many:?}");
-        assert_eq!((few.replicas, many.replicas, many.change), (5.0, 20.0, 0.0));
-    }
-
-    #[test]
-    fn an_order_serves_only_after_the_start_up_and_is_paid_for_at_once() {
-        let load = [2.0, 2.0, 10.0, 10.0, 10.0, 10.0];
-        let early = cost(&window(&load), &[14.0; 6], &mut Scratch::default());
-        let late = cost(&window(&load), &[4.0, 4.0, 14.0, 14.0, 14.0, 14.0], &mut Scratch::default());
-        assert!(early.late_share < 0.01 && 0.4 < late.late_share, "{early:?} {late:?}");
-        assert_eq!(late.replicas, (4.0 + 4.0 * 14.0) / 5.0);
-    }
-
-    #[test]
-    fn a_window_without_load_costs_its_replicas_and_nothing_is_late() {
-        let found = cost(&window(&[0.0; 4]), &[3.0; 4], &mut Scratch::default());
-        assert_eq!((found.late_share, found.lateness, found.replicas), (0.0, 0.0, 3.0));
-        assert!(gradient(&window(&[0.0; 4]), &[3.0; 4]).iter().all(|g| g.is_finite()));
-    }
-
-    #[test]
-    fn at_a_shared_minimum_and_a_whole_number_all_orders_together_see_the_mean_of_both_sides() {
-        let load = [10.4; 10];
-        let orders = [11.0; 10];
-        let found: f64 = gradient(&window(&load), &orders).iter().sum();
-        let expected = slope(&window(&load), &orders, &[1.0; 10], 1e-6);
-        assert!((found - expected).abs() < 1e-5, "{found} {expected}");
-        assert!(found < 0.0, "more replicas are worth their price here");
-    }
-
-    #[test]
-    fn exactly_at_capacity_the_derivative_is_the_mean_of_both_sides() {
-        let load = [8.0; 6];
-        let orders = [8.0; 6];
-        let found: f64 = gradient(&window(&load), &orders).iter().sum();
-        assert!(found.is_finite() && found < 0.0, "{found}");
-    }
-
-    #[test]
-    fn where_everything_is_late_more_replicas_still_help() {
-        let load = [40.0; 10];
-        assert!(gradient(&window(&load), &[10.0; 10]).iter().sum::<f64>() < 0.0);
-        assert!(gradient(&window(&load), &[0.0; 10]).iter().all(|g| g.is_finite()));
-    }
-
-    proptest! {
-        #[test]
-        fn the_adjoint_is_the_derivative(
-            load in prop::collection::vec(0.0..14.0_f64, 12),
-            orders in prop::collection::vec(0.6..16.0_f64, 12),
-            startup_slots in 0_usize..5,
-            slot in 0_usize..12,
-        ) {
-            const STEP: f64 = 1e-6;
-            let window = Window { startup_slots, ..window(&load) };
-            let direction = unit(slot, 12);
-            // Next to a kink the two sides differ and neither is wrong; such draws are left to the tests above.
-            let (near, wide) = (slope(&window, &orders, &direction, STEP), slope(&window, &orders, &direction, 3.0 * STEP));
-            prop_assume!((near - wide).abs() < 1e-3 * (1.0 + near.abs()));
-            let found = gradient(&window, &orders)[slot];
-            prop_assert!((found - near).abs() < 2e-3 * (1.0 + near.abs()), "{found} {near}");
-        }
-
-        #[test]
-        fn nothing_is_ever_not_a_number(
-            load in prop::collection::vec(0.0..200.0_f64, 9),
-            orders in prop::collection::vec(0_u32..200, 9),
-            startup_slots in 0_usize..12,
-        ) {
-            let orders: Vec<f64> = orders.into_iter().map(f64::from).collect();
-            let window = Window { startup_slots, ..window(&load) };
-            prop_assert!(gradient(&window, &orders).iter().all(|g| g.is_finite()));
-            let found = cost(&window, &orders, &mut Scratch::default());
-            prop_assert!((0.0..=1.0 + 1e-12).contains(&found.late_share));
-        }
-    }
-}
+mod tests;
