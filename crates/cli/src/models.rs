@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rlscaler_controller::{LoadedModel, Models};
+use rlscaler_core::Policy;
 use rlscaler_rl::builtin::BUILTIN_NAME;
-use rlscaler_rl::{Model, ModelFault, ModelKind};
+use rlscaler_rl::{ModelFault, ModelKind};
 
 use crate::Unusable;
 use crate::suite::fault_chain;
@@ -26,7 +27,7 @@ pub(crate) fn builtin() -> Models {
     let model = rlscaler_rl::builtin();
     let trained = match model.manifest().kind {
         ModelKind::ZeroInitialised => false,
-        ModelKind::Trained => true,
+        ModelKind::Trained | ModelKind::Ppo => true,
     };
     let loaded = LoadedModel { policy: Arc::new(model), trained };
     Models {
@@ -35,9 +36,22 @@ pub(crate) fn builtin() -> Models {
     }
 }
 
-/// A model from its two files: the weights (`.safetensors`) and the manifest (`.json`) beside them. `path` is the weights'
-/// file, both without their endings, or a folder that holds one such pair.
-pub(crate) fn from_files(path: &Path) -> Result<Model, Unusable> {
+/// What competes, of whatever kind, from its two files: the weights (`.safetensors`) and the manifest (`.json`) beside
+/// them. `path` is the weights' file, both without their endings, or a folder that holds one such pair.
+pub(crate) fn policy_from_files(path: &Path) -> Result<Arc<dyn Policy>, Unusable> {
+    with_files(path, rlscaler_rl::load_policy)
+}
+
+/// The same, where it must be of the kind that is served: to look into it.
+#[cfg(test)]
+pub(crate) fn from_files(path: &Path) -> Result<rlscaler_rl::Model, Unusable> {
+    with_files(path, rlscaler_rl::Model::load)
+}
+
+fn with_files<Found>(
+    path: &Path,
+    load: impl FnOnce(&[u8], &[u8]) -> Result<Found, ModelFault>,
+) -> Result<Found, Unusable> {
     let weights_file = weights_file(path)?;
     let manifest_file = weights_file.with_extension(MANIFEST);
     let weights = read(&weights_file)?;
@@ -45,7 +59,7 @@ pub(crate) fn from_files(path: &Path) -> Result<Model, Unusable> {
     let fault = |fault: ModelFault| {
         Unusable(format!("{}: not a model for this build: {}", weights_file.display(), fault_chain(&fault)))
     };
-    Model::load(&weights, &manifest).map_err(fault)
+    load(&weights, &manifest).map_err(fault)
 }
 
 fn weights_file(path: &Path) -> Result<PathBuf, Unusable> {

@@ -148,7 +148,7 @@ fn train(
 ) -> anyhow::Result<Option<u64>> {
     let Beside { every, watch, teller } = *beside;
     let validation = (0 < run.validate_every).then(Validation::begin);
-    let score = |learner: &Learner| Some(validation.as_ref()?.score(&ActorCritic::new(&learner.weights)));
+    let score = |learner: &Learner| Some(validation.as_ref()?.score(&actor_critic(run, learner)));
     let began = Instant::now();
     let session = Session {
         run,
@@ -170,13 +170,18 @@ fn train(
     Ok(None)
 }
 
+/// The networks as a model of this run would answer with them.
+fn actor_critic(run: &Run, learner: &Learner) -> ActorCritic {
+    ActorCritic::new(&learner.weights).without(&run.settings.pathwise.left_out)
+}
+
 /// Judges the model on all loads that models are chosen on and writes its two files, the manifest last: it is what
 /// makes weights a model.
 fn finish(run: &Run, folder: &Folder, learner: &Learner, teller: &Teller) -> anyhow::Result<()> {
     let mut scores = std::collections::BTreeMap::new();
     if 0 < run.validate_every {
         teller.say("judging it on all loads that models are chosen on");
-        scores = validation::scores(&ActorCritic::new(&learner.weights));
+        scores = validation::scores(&actor_critic(run, learner));
     }
     let told: Vec<String> = scores.iter().map(|(name, score)| format!("{name} {score:.4}")).collect();
     let provenance = Provenance {

@@ -2,6 +2,7 @@
 //! and a value out. Never: a thread, a clock, an allocation per decision.
 
 use crate::head::{self, ANCHORS};
+use crate::left_out::{self, Part};
 use crate::network::Network;
 use crate::weights::{RANGE_HIGH, RANGE_LOW, Weights};
 
@@ -25,6 +26,7 @@ pub struct ActorCritic {
     critic: Network,
     low: Vec<f32>,
     high: Vec<f32>,
+    left_out: Vec<Part>,
 }
 
 impl ActorCritic {
@@ -41,6 +43,7 @@ impl ActorCritic {
             critic: weights.critic(),
             low: weights.tensor(RANGE_LOW).to_vec(),
             high: weights.tensor(RANGE_HIGH).to_vec(),
+            left_out: vec![],
         }
     }
 
@@ -48,6 +51,12 @@ impl ActorCritic {
     #[must_use]
     pub fn with_range(self, low: Vec<f32>, high: Vec<f32>) -> Self {
         Self { low, high, ..self }
+    }
+
+    /// The same networks, trained without these parts.
+    #[must_use]
+    pub fn without(self, left_out: &[Part]) -> Self {
+        Self { left_out: left_out.to_vec(), ..self }
     }
 
     /// Both networks' answers. `features` has the length of the schema. May be NaN for inputs that are not finite.
@@ -59,9 +68,18 @@ impl ActorCritic {
     /// The actor's answer alone.
     #[must_use]
     pub fn log_multiplier(&self, features: &[f32], price: f64) -> f32 {
-        let output = self.actor.forward(features);
-        let planner_error = features[head::UNIT_FEATURE];
-        head::log_multiplier(&output, &self.gates, &head::ramps(price), planner_error)
+        let mut buffer = [0.0; FEATURES_MAX];
+        let seen = self.seen(features, &mut buffer);
+        let (output, ramps, planner_error) =
+            (self.actor.forward(seen), head::ramps(price), seen[head::UNIT_FEATURE]);
+        if self.left_out.is_empty() {
+            return head::log_multiplier(&output, &self.gates, &ramps, planner_error);
+        }
+        let answer = match self.left_out.contains(&Part::MonotonePrice) {
+            false => head::log_multiplier(&output, &self.gates, &ramps, planner_error),
+            true => head::unconstrained(&output, &ramps, planner_error),
+        };
+        left_out::on_planner(&self.left_out, features, answer)
     }
 
     /// The critic's answer alone.
@@ -69,6 +87,7 @@ impl ActorCritic {
     pub fn value(&self, features: &[f32], price: f64) -> f32 {
         let mut input = [0.0; FEATURES_MAX + 1];
         input[..features.len()].copy_from_slice(features);
+        left_out::blind(&self.left_out, &mut input[..features.len()]);
         input[features.len()] = log_price(price);
         let [value] = self.critic.forward(&input[..=features.len()]);
         value
@@ -78,13 +97,26 @@ impl ActorCritic {
     /// the feature's own unit (a logarithm for most); 0 inside. The caller decides how far is too far.
     #[must_use]
     pub fn excess(&self, features: &[f32]) -> f32 {
-        let bounds = self.low.iter().zip(&self.high);
-        features
-            .iter()
-            .zip(bounds)
-            .map(|(x, (low, high))| (low - x).max(x - high).max(0.0))
-            .fold(0.0, f32::max)
+        let mut buffer = [0.0; FEATURES_MAX];
+        excess(self.seen(features, &mut buffer), &self.low, &self.high)
     }
+
+    /// The features, without what the networks were trained not to see.
+    fn seen<'f>(&self, features: &'f [f32], buffer: &'f mut [f32; FEATURES_MAX]) -> &'f [f32] {
+        if self.left_out.is_empty() {
+            return features;
+        }
+        let seen = &mut buffer[..features.len()];
+        seen.copy_from_slice(features);
+        left_out::blind(&self.left_out, seen);
+        seen
+    }
+}
+
+/// The largest excess of any feature over its range, 0 inside.
+pub(crate) fn excess(features: &[f32], low: &[f32], high: &[f32]) -> f32 {
+    let bounds = low.iter().zip(high);
+    features.iter().zip(bounds).map(|(x, (low, high))| (low - x).max(x - high).max(0.0)).fold(0.0, f32::max)
 }
 
 /// The critic's last input: the price's logarithm, moved into what training draws from.

@@ -50,6 +50,7 @@ pub fn zero_initialised_files() -> (Vec<u8>, String) {
         seed: ZERO_INITIALISED_SEED,
         commit: None,
         scores: BTreeMap::new(),
+        left_out: vec![],
     };
     (bytes, manifest.to_json())
 }

@@ -7,9 +7,11 @@ use std::collections::HashMap;
 
 use safetensors::SafeTensors;
 
+use crate::mlp::{self, Mlp};
 use crate::model_file::{F32View, ModelFault, parse, read_named};
 use crate::optimiser::Adam;
 use crate::pathwise::Learner;
+use crate::tail;
 use crate::weights::{TensorShape, Weights, layout};
 
 /// The three tensors kept per tensor of the networks.
@@ -35,17 +37,12 @@ pub enum CheckpointFault {
 /// The learner as bytes.
 #[must_use]
 pub fn write(learner: &Learner, fingerprint: &str) -> Vec<u8> {
-    let Learner { weights, adam } = learner;
-    let Adam { updates, mean, square } = adam;
-    let shapes = layout(weights.features());
-    let parts = [weights.values(), mean.as_slice(), square.as_slice()];
-    let named = |(part, values): (&&str, &[Vec<f32>])| -> Vec<(String, Vec<f32>, TensorShape)> {
-        let tensors = shapes.iter().zip(values);
-        tensors
-            .map(|(shape, values)| (format!("{part}/{}", shape.name), values.clone(), shape.clone()))
-            .collect()
-    };
-    let tensors: Vec<_> = PARTS.iter().zip(parts).flat_map(named).collect();
+    let Learner { weights, adam, tail } = learner;
+    let updates = adam.updates;
+    let mut tensors = named(&layout(weights.features()), weights.values(), adam);
+    if let Some(Mlp { values, adam }) = tail {
+        tensors.extend(named(&tail_layout(weights.features()), values, adam));
+    }
     let views = tensors.iter().map(|(name, values, shape)| (name.as_str(), F32View::new(shape, values)));
     let run = HashMap::from([(RUN.to_owned(), format!("{updates} {fingerprint}"))]);
     safetensors::serialize(views, Some(run)).expect("shapes and lengths agree by construction of Weights")
@@ -58,14 +55,41 @@ pub fn write(learner: &Learner, fingerprint: &str) -> Vec<u8> {
 pub fn read(bytes: &[u8], features: usize, fingerprint: &str) -> Result<Learner, CheckpointFault> {
     let updates = updates_of(bytes, fingerprint)?;
     let tensors = parse(bytes).map_err(CheckpointFault::Unreadable)?;
-    let shapes = layout(features);
+    let (weights, adam) = of_names(&tensors, &layout(features), updates)?;
+    let weights = Weights::new(features, weights).expect("every tensor was checked against the layout");
+    let has_tail = tensors.names().into_iter().any(|name| name.contains(tail::NAMES[0]));
+    let tail = has_tail.then(|| of_names(&tensors, &tail_layout(features), updates)).transpose()?;
+    Ok(Learner { weights, adam, tail: tail.map(|(values, adam)| Mlp { values, adam }) })
+}
+
+/// Tensors of the critic of what comes after a window. Its optimiser has made the same number of steps.
+fn tail_layout(features: usize) -> [TensorShape; 6] {
+    mlp::shapes(&tail::NAMES, tail::inputs(features), 1)
+}
+
+/// Values and the optimiser's memory of them, by name.
+fn named(shapes: &[TensorShape], values: &[Vec<f32>], adam: &Adam) -> Vec<(String, Vec<f32>, TensorShape)> {
+    let parts = [values, adam.mean.as_slice(), adam.square.as_slice()];
+    let of_part = |(part, values): (&&str, &[Vec<f32>])| -> Vec<(String, Vec<f32>, TensorShape)> {
+        let tensors = shapes.iter().zip(values);
+        tensors
+            .map(|(shape, values)| (format!("{part}/{}", shape.name), values.clone(), shape.clone()))
+            .collect()
+    };
+    PARTS.iter().zip(parts).flat_map(of_part).collect()
+}
+
+fn of_names(
+    tensors: &SafeTensors<'_>,
+    shapes: &[TensorShape],
+    updates: u64,
+) -> Result<(Vec<Vec<f32>>, Adam), CheckpointFault> {
     let part = |part: &str| -> Result<Vec<Vec<f32>>, CheckpointFault> {
-        let tensor = |shape: &TensorShape| read_named(&tensors, &format!("{part}/{}", shape.name), shape);
+        let tensor = |shape: &TensorShape| read_named(tensors, &format!("{part}/{}", shape.name), shape);
         shapes.iter().map(tensor).collect::<Result<_, _>>().map_err(CheckpointFault::Unreadable)
     };
-    let [weights, mean, square] = PARTS.map(part);
-    let weights = Weights::new(features, weights?).expect("every tensor was checked against the layout");
-    Ok(Learner { weights, adam: Adam { updates, mean: mean?, square: square? } })
+    let [values, mean, square] = PARTS.map(part);
+    Ok((values?, Adam { updates, mean: mean?, square: square? }))
 }
 
 fn updates_of(bytes: &[u8], fingerprint: &str) -> Result<u64, CheckpointFault> {

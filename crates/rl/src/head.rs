@@ -57,7 +57,7 @@ pub const UNIT_MIN: f32 = 0.03;
 pub const UNIT_MAX: f32 = 0.7;
 
 /// Where a feature stands. A name that does not exist does not compile.
-const fn place(name: &str) -> usize {
+pub(crate) const fn place(name: &str) -> usize {
     let mut place = 0;
     while place < features::NAMES.len() {
         if same(features::NAMES[place].as_bytes(), name.as_bytes()) {
@@ -94,6 +94,17 @@ pub fn log_multiplier(
     for anchor in 0..ANCHORS {
         let slope = (GATE_SCALE * gates[anchor]).abs() * softplus(output[1 + anchor]);
         g += slope * ramps[anchor];
+    }
+    let unit = planner_error.clamp(UNIT_MIN, UNIT_MAX);
+    (g * unit).clamp(lowest(unit), LOG_MULTIPLIER_LIMIT)
+}
+
+/// The same without the constraint, for the ablation: the price may pull either way, and the gates have no part in it.
+#[must_use]
+pub fn unconstrained(output: &[f32; HEAD], ramps: &[f32; ANCHORS], planner_error: f32) -> f32 {
+    let mut g = output[0];
+    for anchor in 0..ANCHORS {
+        g += output[1 + anchor] * ramps[anchor];
     }
     let unit = planner_error.clamp(UNIT_MIN, UNIT_MAX);
     (g * unit).clamp(lowest(unit), LOG_MULTIPLIER_LIMIT)

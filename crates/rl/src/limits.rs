@@ -65,6 +65,7 @@ fn check_pathwise(settings: &PathwiseSettings) -> Result<(), TrainingFault> {
     must("pathwise.deadband", (0.0..1.0).contains(&settings.deadband), || "0 to below 1".into())?;
     must("pathwise.softness_share", (0.0..=1.0).contains(&settings.softness_share), || "0 to 1".into())?;
     at_least_zero("pathwise.late_floor", settings.late_floor)?;
+    at_least_zero("pathwise.end_value_weight", settings.end_value_weight)?;
     let decayed = settings.weight_decay * settings.learning_rate;
     must("pathwise.weight_decay", (0.0..=1.0).contains(&decayed), || {
         "0 to 1 over pathwise.learning_rate".into()

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::left_out::Part;
+
 /// How a model came to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ModelKind {
@@ -13,6 +15,9 @@ pub enum ModelKind {
     /// The outcome of a training run.
     #[serde(rename = "trained")]
     Trained,
+    /// The outcome of a run of the ablation [`crate::ppo`], another architecture: for comparing, not for serving.
+    #[serde(rename = "ppo")]
+    Ppo,
 }
 
 impl ModelKind {
@@ -22,6 +27,7 @@ impl ModelKind {
         match self {
             ModelKind::ZeroInitialised => "zero-initialised",
             ModelKind::Trained => "trained",
+            ModelKind::Ppo => "ppo",
         }
     }
 }
@@ -68,6 +74,9 @@ pub struct Manifest {
     pub commit: Option<String>,
     /// Scores by name, as measured by the command that the name of each states.
     pub scores: BTreeMap<String, f64>,
+    /// Parts it was trained without, and is to be asked without; none of a shipped model.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<Part>,
 }
 
 impl Manifest {

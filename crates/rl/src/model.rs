@@ -1,16 +1,19 @@
 //! A model: checked weights as an actor-critic, with the manifest they came with, as the brain's policy.
 
+use std::sync::Arc;
+
 use rlscaler_core::features::Features;
 use rlscaler_core::policy::{self, Action, Policy, PolicyFault};
 
 use crate::actor_critic::ActorCritic;
 use crate::builtin::schema;
-use crate::manifest::Manifest;
+use crate::manifest::{Manifest, ModelKind};
 use crate::model_file::{self, ModelFault, printable};
+use crate::ppo;
 
 /// How far outside of the range that training saw a feature may be: most are logarithms of ratios, so this is a
 /// factor of 4.5 beyond the most extreme load that was trained on.
-const EXCESS_MAX: f32 = 1.5;
+pub(crate) const EXCESS_MAX: f32 = 1.5;
 
 /// Digits of the content hash that people are shown.
 const HASH_CHARS_SHOWN: usize = 12;
@@ -29,7 +32,8 @@ impl Model {
     /// The first thing wrong with either.
     pub fn load(weights: &[u8], manifest: &[u8]) -> Result<Self, ModelFault> {
         let (weights, manifest) = model_file::read(weights, manifest, schema())?;
-        Ok(Self { actor_critic: ActorCritic::new(&weights), manifest })
+        let actor_critic = ActorCritic::new(&weights).without(&manifest.left_out);
+        Ok(Self { actor_critic, manifest })
     }
 
     /// What is known of it.
@@ -78,11 +82,23 @@ impl Policy for Model {
     }
 
     fn describe(&self) -> String {
-        let Manifest { name, kind, content_hash, .. } = &self.manifest;
+        let Manifest { name, kind, content_hash, left_out, .. } = &self.manifest;
         let hash: String = content_hash.chars().take(HASH_CHARS_SHOWN).collect();
         let name = printable(name);
-        format!("{name}@{hash} ({})", kind.as_str())
+        let without: String = left_out.iter().map(|part| format!(", without {}", part.as_str())).collect();
+        format!("{name}@{hash} ({}{without})", kind.as_str())
     }
+}
+
+/// The policy in a weights' file and its manifest, whatever its kind: what competes, and is not served.
+///
+/// # Errors
+/// The first thing wrong with either.
+pub fn load_policy(weights: &[u8], manifest: &[u8]) -> Result<Arc<dyn Policy>, ModelFault> {
+    Ok(match model_file::read_manifest(manifest)?.kind {
+        ModelKind::ZeroInitialised | ModelKind::Trained => Arc::new(Model::load(weights, manifest)?),
+        ModelKind::Ppo => Arc::new(ppo::Policy::load(weights, manifest)?),
+    })
 }
 
 #[cfg(test)]

@@ -136,21 +136,14 @@ pub struct Schema {
 /// # Errors
 /// The first thing wrong, in this order: manifest, schema, size, structure, tensors by name, content hash.
 pub fn read(weights: &[u8], manifest: &[u8], schema: Schema) -> Result<(Weights, Manifest), ModelFault> {
-    let manifest = read_manifest(manifest)?;
-    let operator = schema_hash_text(schema.hash);
-    if manifest.schema_hash != operator {
-        return Err(ModelFault::SchemaMismatch { model: printable(&manifest.schema_hash), operator });
-    }
+    let manifest = of_schema(manifest, schema)?;
     let tensors = parse(weights)?;
     let shapes = layout(schema.features);
     if let Some(name) = tensors.names().into_iter().find(|name| shapes.iter().all(|s| s.name != *name)) {
         return Err(ModelFault::UnknownTensor { name: printable(name) });
     }
     let values = shapes.iter().map(|shape| read_tensor(&tensors, shape)).collect::<Result<_, _>>()?;
-    let found = content_hash(weights);
-    if manifest.content_hash != found {
-        return Err(ModelFault::HashMismatch { found, expected: printable(&manifest.content_hash) });
-    }
+    of_content(&manifest, weights)?;
     let checked = Weights::new(schema.features, values).expect("every tensor was checked against the layout");
     Ok((checked, manifest))
 }
@@ -170,7 +163,35 @@ pub fn content_hash(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn read_manifest(bytes: &[u8]) -> Result<Manifest, ModelFault> {
+/// A manifest that is for this build's features and for these weights.
+pub(crate) fn checked_manifest(
+    weights: &[u8],
+    manifest: &[u8],
+    schema: Schema,
+) -> Result<Manifest, ModelFault> {
+    let manifest = of_schema(manifest, schema)?;
+    of_content(&manifest, weights)?;
+    Ok(manifest)
+}
+
+fn of_schema(manifest: &[u8], schema: Schema) -> Result<Manifest, ModelFault> {
+    let manifest = read_manifest(manifest)?;
+    let operator = schema_hash_text(schema.hash);
+    if manifest.schema_hash != operator {
+        return Err(ModelFault::SchemaMismatch { model: printable(&manifest.schema_hash), operator });
+    }
+    Ok(manifest)
+}
+
+fn of_content(manifest: &Manifest, weights: &[u8]) -> Result<(), ModelFault> {
+    let found = content_hash(weights);
+    if manifest.content_hash != found {
+        return Err(ModelFault::HashMismatch { found, expected: printable(&manifest.content_hash) });
+    }
+    Ok(())
+}
+
+pub(crate) fn read_manifest(bytes: &[u8]) -> Result<Manifest, ModelFault> {
     if MANIFEST_BYTES_MAX < bytes.len() {
         return Err(ModelFault::ManifestTooLarge { bytes: bytes.len() });
     }

@@ -14,14 +14,17 @@ use rand::RngExt;
 use rayon::prelude::*;
 use rlscaler_core::settings::Tuning;
 use rlscaler_sim::seed::{Seed, Stream};
-use rlscaler_sim::window::{self, Cost, Scratch};
+use rlscaler_sim::window::{self, Cost, Scratch, State};
 use serde::{Deserialize, Serialize};
 
 use crate::actor_critic::log_price;
 use crate::episodes::Episode;
 use crate::head::{self, ANCHORS, LOG_MULTIPLIER_LIMIT, PRICE_MAX, PRICE_MIN};
+use crate::left_out::Part;
+use crate::mlp::{self, Mlp};
 use crate::optimiser::{self, Adam, AdamSettings, clip};
-use crate::scene::{Draw, Scene, carried_out, whole};
+use crate::scene::{Draw, Ordered, Scene};
+use crate::tail::{self, Horizon};
 use crate::tensors::Tensors;
 use crate::weights::{RANGE_HIGH, RANGE_LOW, Weights, layout};
 
@@ -65,6 +68,11 @@ pub struct PathwiseSettings {
     /// Decoupled weight decay of the layers' weights, biases and gates apart (Loshchilov & Hutter 2019, arXiv
     /// 1711.05101): what no load clearly asks for stays one curve over the price for all loads.
     pub weight_decay: f64,
+    /// Weight of what a critic says will come after a window in the actor's gradient. 0: as measured, it does not pay for
+    /// its time. For the ablations.
+    pub end_value_weight: f64,
+    /// Parts that the actor does without: seasons, monotone-price, planner. None; for the ablations.
+    pub left_out: Vec<Part>,
 }
 
 impl Default for PathwiseSettings {
@@ -85,6 +93,8 @@ impl Default for PathwiseSettings {
             softness_share: 0.6,
             late_floor: 0.003,
             weight_decay: 1.5,
+            end_value_weight: 0.0,
+            left_out: vec![],
         }
     }
 }
@@ -113,6 +123,8 @@ pub struct Learner {
     pub weights: Weights,
     /// The optimiser's memory, and with it the number of updates made.
     pub adam: Adam,
+    /// The critic of what comes after a window, where the actor heeds it.
+    pub(crate) tail: Option<Mlp>,
 }
 
 impl Learner {
@@ -124,7 +136,7 @@ impl Learner {
         weights.tensor_mut(RANGE_LOW).copy_from_slice(&low);
         weights.tensor_mut(RANGE_HIGH).copy_from_slice(&high);
         let adam = Adam::new(weights.values());
-        Self { weights, adam }
+        Self { weights, adam, tail: None }
     }
 }
 
@@ -164,9 +176,12 @@ pub fn update(
     let number = learner.adam.updates;
     let chunks = draw_chunks(settings, episodes, &mut seed.stream(&format!("update {number}")));
     let softness = settings.softness(number);
+    if 0.0 < settings.end_value_weight && learner.tail.is_none() {
+        learner.tail = Some(tail::new(learner.weights.features(), seed));
+    }
     let lessons = chunks
         .par_iter()
-        .map(|chunk| lesson(&learner.weights, settings, softness, chunk))
+        .map(|chunk| lesson(learner, settings, softness, chunk))
         .collect::<Result<Vec<_>>>()?;
 
     let mut gradients: Vec<Vec<f32>> = learner.weights.values().iter().map(|v| vec![0.0; v.len()]).collect();
@@ -185,6 +200,11 @@ pub fn update(
             values.iter_mut().for_each(|value| *value *= keep);
         }
     }
+    if let Some(tail) = &mut learner.tail {
+        let mut gradients = tail.zeros();
+        lessons.iter().for_each(|lesson| mlp::add(&mut gradients, &lesson.tail));
+        tail.step(&settings.adam(), gradients, settings.gradient_norm_max);
+    }
     Ok(report(number, &lessons, gradient_norm))
 }
 
@@ -196,20 +216,27 @@ const CHUNK: usize = 8;
 struct Lesson {
     outcomes: Vec<Outcome>,
     gradients: Vec<Vec<f32>>,
+    /// Gradients of the critic of what comes after; empty without one.
+    tail: Vec<Vec<f32>>,
     critic_squares: f64,
 }
 
 /// Windows through the actor, the queue and back; the critic learns the loss the actor made beside it.
 fn lesson(
-    weights: &Weights,
+    learner: &Learner,
     settings: &PathwiseSettings,
     softness: f64,
     chunk: &Chunk<'_>,
 ) -> Result<Lesson> {
-    let tensors = Tensors::new(weights)?;
+    let tensors = Tensors::new(&learner.weights)?;
+    let tail = learner.tail.as_ref().map(Mlp::variables).transpose()?;
+    let mut of_tail = learner.tail.as_ref().map_or(vec![], Mlp::zeros);
     let (slots, prices) = (settings.window_slots(), chunk.prices.len());
-    let inputs = Inputs::gather(chunk, slots, weights.features())?;
-    let log_multipliers = tensors.log_multipliers(&inputs.features, &inputs.ramps)?;
+    let inputs = Inputs::gather(chunk, slots, learner.weights.features())?;
+    let log_multipliers = match settings.left_out.contains(&Part::MonotonePrice) {
+        false => tensors.log_multipliers(&inputs.features, &inputs.ramps)?,
+        true => tensors.unconstrained(&inputs.features, &inputs.ramps)?,
+    };
     let g: Vec<f32> = log_multipliers.flatten_all()?.to_vec1()?;
     let mut outcomes = Vec::with_capacity(chunk.draws.len() * prices);
     let mut pulls = vec![0.0_f32; g.len()];
@@ -217,9 +244,20 @@ fn lesson(
         chunk.draws.iter().zip(g.chunks_exact(slots * prices)).zip(pulls.chunks_exact_mut(slots * prices))
     {
         let scene = Scene::new(settings, softness, draw);
+        let of_price = |place: usize| g.iter().skip(place).step_by(prices).copied().collect::<Vec<f32>>();
+        let ordered: Vec<Ordered> =
+            (0..prices).map(|place| scene.ordered(settings, &of_price(place))).collect();
+        let ends = match &tail {
+            None => vec![State::default(); prices],
+            Some(critic) => {
+                let horizon = Horizon { settings, scene: &scene, draw, prices: &chunk.prices };
+                let (ends, gradients) = horizon.beyond(critic, &ordered)?;
+                mlp::add(&mut of_tail, &gradients);
+                ends
+            }
+        };
         for (place, &price) in chunk.prices.iter().enumerate() {
-            let own: Vec<f32> = g.iter().skip(place).step_by(prices).copied().collect();
-            let outcome = follow(settings, &scene, price, &own);
+            let outcome = follow(settings, &scene, (price, ends[place]), &ordered[place], &of_price(place));
             for (pull, &derivative) in pulls.iter_mut().skip(place).step_by(prices).zip(&outcome.gradient) {
                 *pull = derivative as f32;
             }
@@ -234,7 +272,8 @@ fn lesson(
     let per_window = 1.0 / (settings.batch * prices) as f64;
     let surrogate = (((log_multipliers * pulls)?.sum_all()? + &critic_squares)? * per_window)?;
     let gradients = tensors.gradients(&surrogate.backward()?)?;
-    Ok(Lesson { outcomes, gradients, critic_squares: critic_squares.to_scalar::<f32>()?.into() })
+    let critic_squares = critic_squares.to_scalar::<f32>()?.into();
+    Ok(Lesson { outcomes, gradients, tail: of_tail, critic_squares })
 }
 
 /// Windows that go through the networks together, and the prices at which each of them is followed.
@@ -302,20 +341,26 @@ struct Outcome {
 }
 
 /// Orders as the actor would have them, through the queue, and the derivative back to its output. Rounding is
-/// passed straight through; past the head's limit only a pull back inside counts.
-fn follow(settings: &PathwiseSettings, scene: &Scene<'_>, price: f64, g: &[f32]) -> Outcome {
+/// passed straight through; past the head's limit only a pull back inside counts. `end`: what is under way at the end is
+/// worth, beside the price.
+fn follow(
+    settings: &PathwiseSettings,
+    scene: &Scene<'_>,
+    (price, end): (f64, State),
+    ordered: &Ordered,
+    g: &[f32],
+) -> Outcome {
     let (weights, difficulty) = (scene.weights(settings, price), scene.difficulty(settings, price));
-    let wanted = scene.wanted(g);
-    let asked: Vec<f64> = wanted.iter().map(|&n| whole(n)).collect();
-    let (orders, sources) = carried_out(settings, &asked);
+    let Ordered { wanted, orders, sources } = ordered;
     let mut carried = vec![0.0; orders.len()];
+    let pulling = window::Weights { end, ..weights };
     let cost =
-        window::cost_and_gradient(&scene.window, &orders, &weights, &mut Scratch::default(), &mut carried);
+        window::cost_and_gradient(&scene.window, orders, &pulling, &mut Scratch::default(), &mut carried);
     let mut gradient = vec![0.0; orders.len()];
     for (&source, pull) in sources.iter().zip(carried) {
         gradient[source] += pull;
     }
-    for (((pull, &n), &g), &lowest) in gradient.iter_mut().zip(&wanted).zip(g).zip(&scene.lowest) {
+    for (((pull, &n), &g), &lowest) in gradient.iter_mut().zip(wanted).zip(g).zip(&scene.lowest) {
         *pull *= n / difficulty;
         let outward = if 0.0 < *pull { g <= lowest } else { LOG_MULTIPLIER_LIMIT <= g };
         if outward {
@@ -344,7 +389,7 @@ fn report(update: u64, lessons: &[Lesson], gradient_norm: f64) -> UpdateReport {
 }
 
 /// Smallest and largest value of each feature.
-fn range(features: usize, episodes: &[Episode]) -> (Vec<f32>, Vec<f32>) {
+pub(crate) fn range(features: usize, episodes: &[Episode]) -> (Vec<f32>, Vec<f32>) {
     let mut low = vec![f32::MAX; features];
     let mut high = vec![f32::MIN; features];
     for row in episodes.iter().flat_map(|episode| episode.features.chunks_exact(features)) {
@@ -357,4 +402,4 @@ fn range(features: usize, episodes: &[Episode]) -> (Vec<f32>, Vec<f32>) {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -3,7 +3,7 @@
 //!
 //! In: a stretch of an episode, answers. Out: orders, and the measure of what they cost. Never: a network, randomness.
 
-use rlscaler_sim::window::{self, Cost, Scratch, Window};
+use rlscaler_sim::window::{self, Cost, Scratch, State, Window};
 
 use crate::episodes::Episode;
 use crate::head::{self, LOG_MULTIPLIER_LIMIT, UNIT_FEATURE};
@@ -27,7 +27,9 @@ pub(crate) struct Scene<'a> {
     pub(crate) lowest: Vec<f32>,
     /// Mean of the fewest replicas that would do.
     pub(crate) need: f64,
-    /// What the planner's answers cost.
+    /// The planner's answers as orders.
+    pub(crate) planned: Vec<f64>,
+    /// What they cost.
     pub(crate) planner_cost: Cost,
     usual_late_share: f64,
 }
@@ -55,6 +57,7 @@ impl<'a> Scene<'a> {
             planner,
             lowest: lowest.collect(),
             need: mean_need(&episode.need[slots.clone()]),
+            planned,
             planner_cost,
             usual_late_share: episode.usual_late_share,
         }
@@ -66,6 +69,7 @@ impl<'a> Scene<'a> {
             replicas: 1.0 / self.need,
             lateness: price,
             change: settings.change_price / self.need,
+            end: State::default(),
         }
     }
 
@@ -74,13 +78,31 @@ impl<'a> Scene<'a> {
         0.3 * (1.0 + price * (settings.late_floor + self.usual_late_share))
     }
 
-    /// Replicas by the log-multipliers, not rounded.
-    pub(crate) fn wanted(&self, log_multipliers: &[f32]) -> Vec<f64> {
+    /// What becomes of log-multipliers. Past the head's limit they are taken to be at it.
+    pub(crate) fn ordered(&self, settings: &PathwiseSettings, log_multipliers: &[f32]) -> Ordered {
+        let wanted = self.wanted(log_multipliers);
+        let asked: Vec<f64> = wanted.iter().map(|&n| whole(n)).collect();
+        let (orders, sources) = carried_out(settings, &asked);
+        Ordered { wanted, orders, sources }
+    }
+
+    fn wanted(&self, log_multipliers: &[f32]) -> Vec<f64> {
         let wanted = |((&n0, &g), &lowest): ((&f32, &f32), &f32)| {
             f64::from(n0) * f64::from(g.clamp(lowest, LOG_MULTIPLIER_LIMIT)).exp()
         };
         self.planner.iter().zip(log_multipliers).zip(&self.lowest).map(wanted).collect()
     }
+}
+
+/// Answers and what the guardrails make of them.
+#[derive(Debug, Clone)]
+pub(crate) struct Ordered {
+    /// Replicas asked for, not rounded.
+    pub(crate) wanted: Vec<f64>,
+    /// Replicas ordered.
+    pub(crate) orders: Vec<f64>,
+    /// Which answer each order is.
+    pub(crate) sources: Vec<usize>,
 }
 
 /// What the guardrails make of the answers, and which answer each order is: up at once, down to the largest answer

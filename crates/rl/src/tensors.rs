@@ -76,6 +76,17 @@ impl Tensors {
         slopes.broadcast_mul(&gates)?.matmul(&ramps.t()?)?.broadcast_add(&base)?.broadcast_mul(&unit)
     }
 
+    /// The same without the constraint, see [`crate::head::unconstrained`].
+    ///
+    /// # Errors
+    /// As candle's.
+    pub fn unconstrained(&self, features: &Tensor, ramps: &Tensor) -> Result<Tensor> {
+        let output = self.network("actor", features)?;
+        let unit = features.narrow(1, UNIT_FEATURE, 1)?.clamp(UNIT_MIN, UNIT_MAX)?;
+        let slopes = output.narrow(1, 1, HEAD - 1)?;
+        slopes.matmul(&ramps.t()?)?.broadcast_add(&output.narrow(1, 0, 1)?)?.broadcast_mul(&unit)
+    }
+
     /// The critic's values, one per row of `inputs` (rows, features and the log price).
     ///
     /// # Errors
@@ -85,13 +96,11 @@ impl Tensors {
     }
 
     fn network(&self, which: &str, input: &Tensor) -> Result<Tensor> {
-        let layer = |x: &Tensor, name: &str| {
-            let weight = self.variable(&format!("{which}.{name}.weight"));
-            x.matmul(weight)?.broadcast_add(self.variable(&format!("{which}.{name}.bias")))
+        let of = |what: &str| {
+            ["first", "second", "output"]
+                .map(|layer| self.variable(&format!("{which}.{layer}.{what}")).as_tensor())
         };
-        let first = silu(&layer(input, "first")?)?;
-        let second = silu(&layer(&first, "second")?)?;
-        layer(&second, "output")
+        three_layers(input, of("weight"), of("bias"))
     }
 
     /// Panics on a name that is not in [`layout`].
@@ -99,6 +108,14 @@ impl Tensors {
         let index = layout(self.features).iter().position(|shape| shape.name == name);
         &self.variables[index.expect("the name is in the layout")]
     }
+}
+
+/// A network's outputs for rows of inputs.
+pub(crate) fn three_layers(input: &Tensor, weights: [&Tensor; 3], biases: [&Tensor; 3]) -> Result<Tensor> {
+    let layer = |x: &Tensor, at: usize| x.matmul(weights[at])?.broadcast_add(biases[at]);
+    let first = silu(&layer(input, 0)?)?;
+    let second = silu(&layer(&first, 1)?)?;
+    layer(&second, 2)
 }
 
 /// `ln(1 + exp(x))`, without overflow.

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::builtin::schema;
 use crate::checkpoint::{self, CheckpointFault};
 use crate::episodes::{self, Episode, EpisodeSettings};
+use crate::left_out;
 use crate::limits;
 use crate::manifest::{Manifest, ModelKind, Versions, schema_hash_text};
 use crate::model_file;
@@ -85,7 +86,10 @@ pub fn draw_episodes(settings: &TrainingSettings, seed: Seed) -> Vec<Episode> {
     let draw = |index| episodes::draw(&settings.episodes, &real, seed, index);
     let drawn: Vec<Episode> = (0..settings.episode_count).into_par_iter().map(draw).collect();
     // A trace shorter than an episode gives a shorter one; below a window it teaches nothing.
-    drawn.into_iter().filter(|episode| settings.pathwise.window_slots() <= episode.slots()).collect()
+    let mut drawn: Vec<Episode> =
+        drawn.into_iter().filter(|episode| settings.pathwise.window_slots() <= episode.slots()).collect();
+    left_out::hide(&settings.pathwise.left_out, &mut drawn);
+    drawn
 }
 
 /// Trains to the end of the settings, or until `observe` breaks off. `observe` is called after every update with the
@@ -138,6 +142,7 @@ pub struct Provenance<'a> {
 pub fn files(learner: &Learner, provenance: Provenance<'_>) -> (Vec<u8>, String) {
     let Provenance { name, settings, seed, commit, scores } = provenance;
     let bytes = model_file::write(&learner.weights);
+    let left_out = settings.pathwise.left_out.clone();
     let settings = serde_json::to_value(settings).expect("settings are numbers under names");
     let settings = settings.as_object().cloned().unwrap_or_default().into_iter().collect();
     let manifest = Manifest {
@@ -150,6 +155,7 @@ pub fn files(learner: &Learner, provenance: Provenance<'_>) -> (Vec<u8>, String)
         seed: seed.0,
         commit,
         scores,
+        left_out,
     };
     (bytes, manifest.to_json())
 }

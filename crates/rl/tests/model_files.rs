@@ -30,6 +30,7 @@ fn manifest(bytes: &[u8]) -> Manifest {
         seed: 3,
         commit: Some("0123abc".into()),
         scores: BTreeMap::from([("validation".into(), 0.75)]),
+        left_out: vec![],
     }
 }
 

@@ -7,6 +7,7 @@ use candle_core::{Device, Tensor};
 use rand::Rng;
 use rlscaler_rl::actor_critic::{ActorCritic, log_price};
 use rlscaler_rl::head::{ANCHORS, LOG_MULTIPLIER_LIMIT, UNIT_FEATURE, lowest, ramps};
+use rlscaler_rl::left_out::Part;
 use rlscaler_rl::tensors::Tensors;
 use rlscaler_rl::weights::{Weights, layout};
 use rlscaler_sim::seed::Seed;
@@ -74,6 +75,30 @@ fn plain_loops_and_candle_give_the_same_answers() {
             assert!((answer.value - values[row]).abs() < TOLERANCE, "{seed:?} row {row}");
         }
     }
+}
+
+#[test]
+fn without_the_constraint_both_give_the_same_answers_and_a_higher_price_may_ask_for_fewer() {
+    let mut falls = 0;
+    for seed in (0..10).map(Seed) {
+        let weights = random_weights(seed);
+        let batch = Batch::random(seed);
+        let tensors = Tensors::new(&weights).unwrap();
+        let g: Vec<Vec<f32>> =
+            tensors.unconstrained(&batch.features(), &batch.ramps()).unwrap().to_vec2().unwrap();
+        let monotone = ActorCritic::new(&weights);
+        let net = monotone.clone().without(&[Part::MonotonePrice]);
+        for (row, features) in batch.rows.iter().enumerate() {
+            let expected = g[row][row].clamp(lowest(features[UNIT_FEATURE]), LOG_MULTIPLIER_LIMIT);
+            let answer = net.log_multiplier(features, batch.prices[row]);
+            assert!((answer - expected).abs() < 1e-4, "{seed:?} row {row}");
+            let fall =
+                |net: &ActorCritic| net.log_multiplier(features, 300.0) < net.log_multiplier(features, 3.0);
+            falls += u32::from(fall(&net));
+            assert!(!fall(&monotone), "{seed:?} row {row}");
+        }
+    }
+    assert!(20 < falls, "{falls} of {}", 10 * ROWS);
 }
 
 #[test]

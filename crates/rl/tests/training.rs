@@ -5,7 +5,10 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
+use rlscaler_core::Policy;
+use rlscaler_core::features::{NAMES, WIDTH};
 use rlscaler_rl::checkpoint::{self, CheckpointFault};
+use rlscaler_rl::left_out::Part;
 use rlscaler_rl::pathwise::{Learner, PathwiseSettings};
 use rlscaler_rl::training::{self, Provenance, TrainingFault, TrainingSettings};
 use rlscaler_rl::{Model, ModelKind};
@@ -65,6 +68,55 @@ fn settings_no_run_can_have_are_named() {
     assert_eq!(field_of(|settings| settings.pathwise.batch = 0), "pathwise.batch");
     assert_eq!(field_of(|settings| settings.episodes.slots = 63), "episodes.slots");
     assert!(small().check().is_ok());
+}
+
+#[test]
+fn with_a_value_at_the_windows_end_the_run_is_another_and_can_be_put_aside_too() {
+    let mut settings = small();
+    settings.pathwise.end_value_weight = 1.0;
+    let run = |updates: u64, resume: Option<&[u8]>| {
+        let mut left = updates;
+        training::run(&settings, SEED, resume, &mut |_, _| {
+            left -= 1;
+            if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })
+        .unwrap()
+    };
+    let whole = run(4, None);
+    assert_ne!(whole.weights, train(4, None).weights);
+    let saved = checkpoint::write(&run(2, None), &settings.fingerprint(SEED));
+    assert_eq!(run(2, Some(&saved)), whole);
+}
+
+#[test]
+fn a_model_without_parts_says_so_and_does_not_see_what_is_left_out() {
+    let mut settings = small();
+    settings.pathwise.left_out = vec![Part::Seasons, Part::Planner];
+    settings.pathwise.learning_rate = 0.1;
+    settings.pathwise.weight_decay = 0.0;
+    let learner = training::run(&settings, SEED, None, &mut |_, _| ControlFlow::Continue(())).unwrap();
+    let provenance =
+        Provenance { name: "try", settings: &settings, seed: SEED, commit: None, scores: BTreeMap::new() };
+    let (weights, manifest) = training::files(&learner, provenance);
+    let model = Model::load(&weights, manifest.as_bytes()).unwrap();
+    assert!(
+        model.describe().ends_with("(trained, without seasons, without planner)"),
+        "{}",
+        model.describe()
+    );
+    let net = model.actor_critic();
+    let mut features = [0.1; WIDTH];
+    let answer = net.answer(&features, 20.0);
+    let excess = net.excess(&features);
+    for (place, name) in NAMES.iter().enumerate() {
+        if name.starts_with("day_") || ["lag30m_rise", "planner_error", "forecast_ratio"].contains(name) {
+            features[place] = 2.5;
+        }
+    }
+    assert_eq!(net.answer(&features, 20.0), answer);
+    assert_eq!(net.excess(&features), excess);
+    features[NAMES.iter().position(|name| *name == "mean_5m").unwrap()] = 2.5;
+    assert_ne!(net.answer(&features, 20.0), answer);
 }
 
 #[test]

@@ -35,9 +35,9 @@ impl Competitors {
             return Some(Ok(known));
         }
         let path = scaler.strip_prefix(RL)?.strip_prefix(':')?;
-        Some(match models::from_files(Path::new(path)) {
-            Ok(model) => {
-                self.models.push(Competitor { name: scaler.to_owned(), policy: Arc::new(model) });
+        Some(match models::policy_from_files(Path::new(path)) {
+            Ok(policy) => {
+                self.models.push(Competitor { name: scaler.to_owned(), policy });
                 Ok(self.models.len() - 1)
             }
             Err(fault) => Err(fault.to_string()),

@@ -8,10 +8,10 @@ use crate::actor_critic::ActorCritic;
 use crate::head::UNIT_FEATURE;
 use crate::life::World;
 
-const FEATURES: usize = UNIT_FEATURE + 1;
+pub(crate) const FEATURES: usize = UNIT_FEATURE + 1;
 
 /// What a load looks like here: how far it is from the planner's answer, and a forecast error.
-fn row(load: f32, planner: f32) -> Vec<f32> {
+pub(crate) fn row(load: f32, planner: f32) -> Vec<f32> {
     let mut row = vec![0.0; FEATURES];
     row[0] = (load / planner).ln();
     row[UNIT_FEATURE] = 0.5;
@@ -20,7 +20,7 @@ fn row(load: f32, planner: f32) -> Vec<f32> {
 
 /// A service of constant load whose planner knows nothing: it always orders `planner` replicas. The features tell
 /// the load.
-fn constant_loads(planner: f32, episodes: usize) -> Vec<Episode> {
+pub(crate) fn constant_loads(planner: f32, episodes: usize) -> Vec<Episode> {
     let mut rng = Seed(11).stream("constant loads");
     let service = Service { workers: 4, service_secs: 0.05, target_secs: 0.25, variability: 1.0 };
     let world = World {
@@ -98,12 +98,15 @@ fn beyond_the_heads_limit_only_a_pull_back_counts() {
     let episodes = constant_loads(10.0, 1);
     let settings = small();
     let scene = Scene::new(&settings, 1.0, &Draw { episode: &episodes[0], start: 0 });
+    let outcome_of = |g: &[f32], price: f64| {
+        follow(&settings, &scene, (price, State::default()), &scene.ordered(&settings, g), g)
+    };
     let far_above = vec![LOG_MULTIPLIER_LIMIT + 0.1; settings.window_slots()];
-    let outcome = follow(&settings, &scene, 1.5, &far_above);
+    let outcome = outcome_of(&far_above, 1.5);
     assert!(outcome.gradient.iter().all(|&pull| 0.0 <= pull), "too many: down");
     assert!(outcome.gradient.iter().any(|&pull| 0.0 < pull));
     let far_below: Vec<f32> = far_above.iter().map(|g| -g).collect();
-    let outcome = follow(&settings, &scene, 1000.0, &far_below);
+    let outcome = outcome_of(&far_below, 1000.0);
     assert!(outcome.gradient.iter().all(|&pull| pull <= 0.0), "too few: up");
     assert!(outcome.gradient.iter().any(|&pull| pull < 0.0));
 }
