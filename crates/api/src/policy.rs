@@ -268,7 +268,8 @@ pub struct CostSpec {
 #[derive(KubeSchema, Serialize, Deserialize, Debug, Clone, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct FallbackSpec {
-    /// Seconds of failure before it applies. 180 when absent.
+    /// Seconds of failure before it applies, as lived through by the operator: a restart counts for one interval at
+    /// most. 180 when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = MAX_FAILURE_SECS))]
     pub failure_duration_seconds: Option<i32>,
