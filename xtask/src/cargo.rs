@@ -37,26 +37,34 @@ pub fn cargo() -> Command {
 /// # Errors
 /// When it does not build.
 pub fn build_rlscaler() -> Result<PathBuf> {
-    eprintln!("building rlscaler ...");
-    let what = ["build", "--package", "rlscaler-cli", "--bin", "rlscaler"];
+    build_program(&["--package", "rlscaler-cli", "--bin", "rlscaler"], "rlscaler")
+}
+
+/// The same of any program of this workspace: what cargo is told to build, and its name.
+///
+/// # Errors
+/// As [`build_rlscaler`].
+pub fn build_program(what: &[&str], name: &str) -> Result<PathBuf> {
+    eprintln!("building {name} ...");
     let output = cargo()
+        .arg("build")
         .args(what)
         .args(["--message-format", "json-render-diagnostics"])
         .current_dir(tools::repository_root())
         .stderr(Stdio::inherit())
         .output()
         .context("starting cargo")?;
-    ensure!(output.status.success(), "rlscaler does not build, see above");
+    ensure!(output.status.success(), "{name} does not build, see above");
     let messages = String::from_utf8(output.stdout).context("reading what cargo said")?;
-    executable(&messages).context("cargo named no executable rlscaler")
+    executable(&messages, name).with_context(|| format!("cargo named no executable {name}"))
 }
 
 /// The program among cargo's messages, one JSON object a line.
-fn executable(messages: &str) -> Option<PathBuf> {
+fn executable(messages: &str, name: &str) -> Option<PathBuf> {
     messages
         .lines()
         .filter_map(|line| serde_json::from_str::<Value>(line).ok())
-        .filter(|message| message["target"]["name"] == "rlscaler")
+        .filter(|message| message["target"]["name"] == name)
         .find_map(|message| message["executable"].as_str().map(PathBuf::from))
 }
 
@@ -86,7 +94,7 @@ mod tests {
         let messages = r#"{"reason":"compiler-artifact","target":{"name":"serde"},"executable":null}
 {"reason":"compiler-artifact","target":{"name":"rlscaler"},"executable":"/t/debug/rlscaler"}
 {"reason":"build-finished","success":true}"#;
-        assert_eq!(executable(messages), Some(PathBuf::from("/t/debug/rlscaler")));
-        assert_eq!(executable("nothing of use"), None);
+        assert_eq!(executable(messages, "rlscaler"), Some(PathBuf::from("/t/debug/rlscaler")));
+        assert_eq!(executable("nothing of use", "rlscaler"), None);
     }
 }

@@ -1,5 +1,6 @@
 //! Development tasks as a library, so that real-cluster tests in other crates use the same code as the commands.
 
+pub mod ablations;
 pub mod browser;
 pub mod cargo;
 pub mod cluster;

@@ -25,6 +25,8 @@ enum Task {
     Model(xtask::model::Arguments),
     /// The controller under random faults in simulated time: many schedules, or the story of one seed.
     Faults(xtask::faults::Arguments),
+    /// What the parts of the model are worth: each taken away in turn, trained and judged, as a table.
+    Ablations(xtask::ablations::Arguments),
     /// Everything CI runs: format, generated files, lint, and all tests, on a real control plane where it takes one.
     Test,
 }
@@ -47,6 +49,7 @@ fn run(task: Task) -> anyhow::Result<()> {
         Task::Demo(arguments) => xtask::demo::run(&arguments),
         Task::Differential(arguments) => xtask::differential::run(&arguments),
         Task::Model(arguments) => xtask::model::run(&arguments),
+        Task::Ablations(arguments) => xtask::ablations::run(&arguments),
         Task::Faults(arguments) => xtask::faults::run(arguments),
         Task::Test => xtask::test::run(),
     }

@@ -103,7 +103,7 @@ fn out(arguments: &Arguments, root: &Path) -> Result<PathBuf> {
 }
 
 /// Where the checkout is, and whether it is as committed.
-fn commit(root: &Path) -> Result<String> {
+pub(crate) fn commit(root: &Path) -> Result<String> {
     let git = |arguments: &[&str]| -> Result<String> {
         let output =
             Command::new("git").args(arguments).current_dir(root).output().context("starting git")?;
