@@ -127,6 +127,7 @@ struct ScalingWire {
     recommendations: Vec<RecommendationWire>,
     ups: Vec<EventWire>,
     downs: Vec<EventWire>,
+    pace: (f64, f64),
 }
 
 #[derive(Serialize, Deserialize, Default)]
@@ -178,6 +179,8 @@ struct ForecastWire {
     slots: Vec<f32>,
     open_forecasts: Vec<f32>,
     error: [f64; 2],
+    #[serde(default)]
+    surprises: [f64; 3],
 }
 
 #[derive(Serialize, Deserialize, Default)]
@@ -288,7 +291,7 @@ impl From<Wire> for Memory {
 }
 
 impl From<&ScalingMemory> for ScalingWire {
-    fn from(ScalingMemory { recommendations, ups, downs }: &ScalingMemory) -> Self {
+    fn from(ScalingMemory { recommendations, ups, downs, pace }: &ScalingMemory) -> Self {
         let event = |ScaleEvent { time_secs, change }: &ScaleEvent| (*time_secs, *change);
         let recommendation =
             |Recommendation { time_secs, low, high }: &Recommendation| (*time_secs, *low, *high);
@@ -296,12 +299,13 @@ impl From<&ScalingMemory> for ScalingWire {
             recommendations: recommendations.iter().map(recommendation).collect(),
             ups: ups.iter().map(event).collect(),
             downs: downs.iter().map(event).collect(),
+            pace: *pace,
         }
     }
 }
 
 impl From<ScalingWire> for ScalingMemory {
-    fn from(ScalingWire { recommendations, ups, downs }: ScalingWire) -> Self {
+    fn from(ScalingWire { recommendations, ups, downs, pace }: ScalingWire) -> Self {
         let event = |(time_secs, change): EventWire| ScaleEvent { time_secs, change };
         let recommendation =
             |(time_secs, low, high): RecommendationWire| Recommendation { time_secs, low, high };
@@ -309,6 +313,7 @@ impl From<ScalingWire> for ScalingMemory {
             recommendations: recommendations.into_iter().map(recommendation).collect(),
             ups: ups.into_iter().map(event).collect(),
             downs: downs.into_iter().map(event).collect(),
+            pace,
         }
     }
 }
@@ -450,16 +455,16 @@ impl From<BudgetWire> for BudgetMemory {
 
 impl From<&ForecastMemory> for ForecastWire {
     fn from(forecast: &ForecastMemory) -> Self {
-        let ForecastMemory { last_slot, open_sum, open_count, slots, open_forecasts, error } =
+        let ForecastMemory { last_slot, open_sum, open_count, slots, open_forecasts, error, surprises } =
             forecast.clone();
-        Self { last_slot, open_sum, open_count, slots, open_forecasts, error }
+        Self { last_slot, open_sum, open_count, slots, open_forecasts, error, surprises }
     }
 }
 
 impl From<ForecastWire> for ForecastMemory {
     fn from(wire: ForecastWire) -> Self {
-        let ForecastWire { last_slot, open_sum, open_count, slots, open_forecasts, error } = wire;
-        Self { last_slot, open_sum, open_count, slots, open_forecasts, error }
+        let ForecastWire { last_slot, open_sum, open_count, slots, open_forecasts, error, surprises } = wire;
+        Self { last_slot, open_sum, open_count, slots, open_forecasts, error, surprises }
     }
 }
 

@@ -214,7 +214,11 @@ fn a_model_from_files_competes_and_every_goal_is_counted() {
         assert_eq!((&part["robust"]["cells"], &part["robust"]["outside_bounds"]), (&2.into(), &0.into()));
         assert!(part["matched"]["over_hpa"].is_number() && part["matched"]["over_planner"].is_number());
     }
-    assert_eq!(all("planner")["reached"], all(&untrained)["reached"], "the untrained model is the planner");
+    // The untrained model answers as the planner; only the slack before a raise is a model's.
+    let (planner, ours) = (&all("planner")["reached"], &all(&untrained)["reached"]);
+    assert_eq!((&planner["cells"], &planner["as_good"]), (&ours["cells"], &ours["as_good"]));
+    let mean = |part: &serde_json::Value| part["geometric_mean"].as_f64().unwrap();
+    assert!((mean(planner) / mean(ours) - 1.0).abs() < 0.02, "{planner} {ours}");
     assert_ne!(all(&untrained)["reached"], all(&scarce)["reached"]);
     let short = stdout(&[&["evaluate", "--suite", &suite, "--goals"], &scalers[..]].concat());
     assert!(short.contains("1 as good") && short.contains("misses:"), "{short}");

@@ -116,9 +116,22 @@ impl Track {
         self.memory.recommendations.is_empty()
     }
 
+    /// Changes per hour lately: an exponential mean over an hour of so many seconds.
+    #[must_use]
+    pub fn changes_per_hour(&self, now_secs: f64, hour_secs: f64) -> f64 {
+        let (changes, since_secs) = self.memory.pace;
+        changes * (-(now_secs - since_secs).max(0.0) / hour_secs).exp()
+    }
+
+    /// Counts a change towards [`Self::changes_per_hour`].
+    pub fn count_change(&mut self, now_secs: f64, hour_secs: f64) {
+        self.memory.pace = (self.changes_per_hour(now_secs, hour_secs) + 1.0, now_secs);
+    }
+
     /// Moves everything in time, after the clock was stepped.
     pub fn shift(&mut self, delta_secs: f64) {
-        let ScalingMemory { recommendations, ups, downs } = &mut self.memory;
+        let ScalingMemory { recommendations, ups, downs, pace } = &mut self.memory;
+        pace.1 += delta_secs;
         recommendations.iter_mut().for_each(|entry| entry.time_secs += delta_secs);
         ups.iter_mut().chain(downs).for_each(|event| event.time_secs += delta_secs);
     }

@@ -20,7 +20,7 @@ use crate::influence::{self, Asked};
 use crate::memory::{ForecastMemory, Memory};
 use crate::observation::{History, Observation, Signal};
 use crate::planner::{self, Demand};
-use crate::policy::{Policy, multiplied};
+use crate::policy::{Policy, whole};
 use crate::regression::Regression;
 use crate::sense::{self, SenseMemory, Senses, Usual};
 use crate::settings::{Bounds, Override, Settings};
@@ -204,6 +204,9 @@ impl Brain {
     /// A scaling of ours really happened.
     pub fn record_scale(&mut self, time_secs: f64, from: u32, to: u32) {
         self.rails.track.record(&self.settings.behavior, time_secs, from, to);
+        if from != to {
+            self.rails.track.count_change(time_secs, self.settings.scaled(guardrail::HOUR_SECS));
+        }
         self.rails.regression.record_scale(time_secs, from, to);
         self.rails.zeroed_by_us = to == 0;
     }
@@ -237,7 +240,7 @@ impl Brain {
             startup_secs: tick.startup_secs,
             gap_secs: tick.gap_secs,
             hpa_would_be,
-            budget: self.budget.report(&self.settings, senses.price),
+            budget: self.budget.report(&self.settings, self.forecaster.surprise(), senses.price),
             undone,
         };
         if let Some(shadow) = &mut self.shadow {
@@ -255,12 +258,12 @@ impl Brain {
                 hpa_would_be,
             };
             // What waits there is not what waits here.
-            let replicas = outlook.planned.map_or(answer.proposal.replicas, |(capacity, _)| {
+            let proposal = outlook.planned.map_or(answer.proposal, |(capacity, _)| {
                 let demand = Demand { backlog: shadow.backlog(), ..outlook.demand };
-                let plan = planner::plan(&self.settings, &capacity, &demand);
-                multiplied(plan.replicas, answer.multiplier)
+                let exact = planner::plan(&self.settings, &capacity, &demand).exact * answer.multiplier;
+                Proposal { replicas: whole(exact), exact: Some(exact), ..answer.proposal }
             });
-            shadow.tick(&scene, Proposal { replicas, ..answer.proposal }, &facts);
+            shadow.tick(&scene, proposal, &facts);
         }
         guardrail::guard(&mut self.rails, &scene, answer.proposal)
     }

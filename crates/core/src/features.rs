@@ -14,7 +14,7 @@ use crate::settings::Settings;
 pub const WIDTH: usize = NAMES.len();
 
 /// Meaning of each place, in order. Changing anything here changes [`schema_hash`] and makes older models unusable.
-pub const NAMES: [&str; 56] = [
+pub const NAMES: [&str; 57] = [
     "last_slot",
     "mean_1m",
     "mean_5m",
@@ -71,6 +71,7 @@ pub const NAMES: [&str; 56] = [
     "log_target_over_service",
     "log_workers",
     "history_length",
+    "surprise",
 ];
 
 /// One tick's features.
@@ -124,7 +125,7 @@ impl Features {
 #[must_use]
 pub fn schema_hash() -> u64 {
     /// Raised when a feature keeps its name and changes its meaning.
-    const VERSION: u8 = 1;
+    const VERSION: u8 = 2;
     const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
     const PRIME: u64 = 0x0000_0100_0000_01b3;
     let mut hash = (OFFSET ^ u64::from(VERSION)).wrapping_mul(PRIME);
@@ -165,6 +166,10 @@ const RATE_WINDOW_SECS: f64 = 30.0;
 const AFTER_SLOTS: usize = 2 * BIN_SLOTS;
 /// Lags shorter than a day whose rise is shown, in slots: 30 and 60 minutes.
 const SHORT_LAGS: [i64; 2] = [HOUR_SLOTS as i64 / 2, HOUR_SLOTS as i64];
+/// Surprise is compared with this, after adding a little, so that none has a logarithm.
+const SURPRISE_TYPICAL: f64 = 0.01;
+/// See [`SURPRISE_TYPICAL`].
+const SURPRISE_FLOOR: f64 = 0.001;
 /// Days whose rise is averaged.
 const DAYS: i64 = 7;
 
@@ -192,7 +197,7 @@ pub fn compute(facts: &Facts<'_>) -> Features {
     for skill in forecaster.skills() {
         vector.push(skill);
     }
-    let replicas = f64::from(plan.replicas);
+    let replicas = plan.exact;
     vector.push((present + FLOOR_PODS).ln());
     vector.push(((replicas + FLOOR_PODS) / scale.floor).ln());
     vector.push((replicas + FLOOR_PODS).ln());
@@ -204,6 +209,7 @@ pub fn compute(facts: &Facts<'_>) -> Features {
     vector.push((capacity.service.target_secs / capacity.service.service_secs).ln());
     vector.push(f64::from(capacity.service.workers).ln());
     vector.push(forecaster.history().bins().len() as f64 / MAX_BINS as f64);
+    vector.push(((forecaster.surprise() + SURPRISE_FLOOR) / SURPRISE_TYPICAL).ln());
     debug_assert_eq!(vector.len, WIDTH, "every name has its value");
     Features::new(vector.values.map(|value| value as f32), price, replicas, present)
 }

@@ -6,6 +6,7 @@
 
 use crate::history::{DAY_SLOTS, LoadHistory, MAX_SLOTS, REMEMBERED_SLOTS, Ring};
 use crate::memory::ForecastMemory;
+use crate::surprise::Surprises;
 
 /// Longest horizon, in slots: 16 minutes of real time.
 pub const MAX_HORIZON_SLOTS: usize = 64;
@@ -112,6 +113,7 @@ pub struct Forecaster {
     persistence: [Running; 2],
     seasonal: [Running; 2],
     rise_quantiles: [f64; 4],
+    surprises: Surprises,
     judged: Judged,
 }
 
@@ -128,6 +130,7 @@ impl Default for Forecaster {
             persistence: [Running::default(); 2],
             seasonal: [Running::default(); 2],
             rise_quantiles: QUANTILE_PRIOR,
+            surprises: Surprises::default(),
             judged: Judged::default(),
         }
     }
@@ -217,6 +220,13 @@ impl Forecaster {
         self.rise_quantiles
     }
 
+    /// Share of the requests that came while the load was more than a fifth above the most of the two minutes that end a
+    /// horizon ago: what a plain rule could not have followed, whatever its pods carry. Of the last days; a prior at first.
+    #[must_use]
+    pub fn surprise(&self) -> f64 {
+        self.surprises.share()
+    }
+
     /// What must survive where Prometheus remembers nothing.
     #[must_use]
     pub fn memory(&self) -> ForecastMemory {
@@ -228,12 +238,14 @@ impl Forecaster {
             slots: self.history.slots().last(REMEMBERED_SLOTS.max(self.horizon_slots)).to_vec(),
             open_forecasts: self.forecasts.last(self.horizon_slots).to_vec(),
             error: [self.error.squares, self.error.weight],
+            surprises: self.surprises.memory(),
         }
     }
 
     /// Goes on where `memory` stopped. What was backfilled before it stays; the last minutes and the errors are ours.
     pub fn resume(&mut self, memory: &ForecastMemory) {
-        let ForecastMemory { last_slot, open_sum, open_count, slots, open_forecasts, error } = memory;
+        let ForecastMemory { last_slot, open_sum, open_count, slots, open_forecasts, error, surprises } =
+            memory;
         let first = last_slot + 1 - slots.len().min(MAX_SLOTS) as i64;
         for (place, &load) in slots.iter().rev().take(MAX_SLOTS).rev().enumerate() {
             self.observe(first + place as i64, f64::from(load));
@@ -245,11 +257,13 @@ impl Forecaster {
             self.forecasts.push(forecast);
         }
         self.error = Running { squares: error[0], weight: error[1] };
+        self.surprises.resume(*surprises);
     }
 
     fn close_slot(&mut self) {
         self.history.close_slot();
         self.judge();
+        self.surprises.note(self.history.slots(), self.horizon_slots);
         let forecast = self.forecast();
         self.forecasts.push(forecast.expected() as f32);
         self.levels.push(forecast.level as f32);

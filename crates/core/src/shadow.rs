@@ -10,7 +10,7 @@ mod waiting;
 
 use crate::behavior::Track;
 use crate::capacity::PodCapacity;
-use crate::guardrail::{Proposal, Rails, Scene, guard};
+use crate::guardrail::{HOUR_SECS, Proposal, Rails, Scene, guard};
 use crate::memory::{ShadowMemory, ShadowSums};
 use crate::observation::{Observation, Pods};
 use crate::queue::Service;
@@ -217,6 +217,9 @@ impl Shadow {
             return;
         }
         self.rails.track.record(&scene.settings.behavior, scene.now_secs, wanted, to);
+        if wanted != to {
+            self.rails.track.count_change(scene.now_secs, scene.settings.scaled(HOUR_SECS));
+        }
         self.rails.zeroed_by_us = to == 0;
         let memory = &mut self.memory;
         memory.wanted = to;

@@ -37,6 +37,9 @@ pub struct EpisodeSettings {
     pub real_share: f64,
     /// Share of episodes without any history: a service on its first day.
     pub cold_share: f64,
+    /// Share of episodes from the end of their trace, all of it before them being known: a service that has run for a
+    /// week, as most have. A week's features are rare otherwise, and a net that has hardly seen them must guess.
+    pub known_share: f64,
     /// Start-up, seconds, log-uniform.
     pub startup_secs: (f64, f64),
     /// Requests a pod works on at once.
@@ -73,6 +76,7 @@ impl Default for EpisodeSettings {
             slots: 300,
             real_share: 0.3,
             cold_share: 0.15,
+            known_share: 0.4,
             startup_secs: (10.0, 300.0),
             workers: (1, 8),
             service_secs: (0.01, 0.5),
@@ -150,14 +154,22 @@ pub fn draw(settings: &EpisodeSettings, real: &[Trace], seed: Seed, index: u64) 
     }
     let recorded_secs = settings.slots as f64 * SLOT_SECS;
     let spare_secs = (trace.duration_secs() - recorded_secs).max(0.0);
-    let start_secs = spare_secs * rng.random_range(0.0..1.0);
-    let cold = rng.random_bool(settings.cold_share);
+    let known = rng.random_bool(settings.known_share);
+    let start_secs = spare_secs * rng.random_range(if known { KNOWN_FROM } else { 0.0 }..1.0);
+    let cold = !known && rng.random_bool(settings.cold_share / (1.0 - settings.known_share));
     let wanted_secs = log_uniform(&mut rng, settings.history_secs);
-    let history_secs = if cold { 0.0 } else { wanted_secs.min(start_secs) };
+    let history_secs = match (known, cold) {
+        (true, _) => start_secs.min(settings.history_secs.1),
+        (_, true) => 0.0,
+        _ => wanted_secs.min(start_secs),
+    };
     let slots = settings.slots.min((trace.duration_secs() / SLOT_SECS) as usize);
     let stretch = Stretch { trace: &trace, start_secs, history_secs, slots, peak, power };
     record(&world, &stretch, &mut rng)
 }
+
+/// Part of a trace after which episodes with a known past begin.
+const KNOWN_FROM: f64 = 0.75;
 
 fn draw_trace(settings: &EpisodeSettings, real: &[Trace], rng: &mut Stream) -> Trace {
     if rng.random_bool(settings.real_share) {
@@ -333,7 +345,7 @@ fn planner_late_share(world: &World, load: &[f64], planner: &[f32]) -> f64 {
         burn_in: 0,
         softness: 0.0,
     };
-    let orders: Vec<f64> = planner.iter().map(|&n0| f64::from(n0).round().max(1.0)).collect();
+    let orders: Vec<f64> = planner.iter().map(|&n0| f64::from(n0).ceil().max(1.0)).collect();
     window::cost(&window, &orders, &mut Scratch::default()).late_share
 }
 

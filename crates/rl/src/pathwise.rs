@@ -26,7 +26,7 @@ use crate::optimiser::{self, Adam, AdamSettings, clip};
 use crate::scene::{Draw, Ordered, Scene};
 use crate::tail::{self, Horizon};
 use crate::tensors::Tensors;
-use crate::weights::{RANGE_HIGH, RANGE_LOW, Weights, layout};
+use crate::weights::{CENTRE, RANGE_HIGH, RANGE_LOW, SPREAD, Weights, layout};
 
 /// How to learn. Every default is the one the shipped recipe uses.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -42,7 +42,11 @@ pub struct PathwiseSettings {
     pub own_max_secs: f64,
     /// The relative decrease that is not worth a change, likewise.
     pub deadband: f64,
-    /// Updates: as many as fit into a few minutes of one core.
+    /// Replicas above the present count that are not worth a raise, likewise.
+    pub raise_slack: f64,
+    /// Replicas below the next lower count that a decrease takes, likewise.
+    pub lower_slack: f64,
+    /// Updates: as many as fit into ten minutes of two cores. Twice as many are worth 1 to 2 % of the loss.
     pub updates: u64,
     /// Learning rate of the first update; it falls to 0 along a cosine.
     pub learning_rate: f64,
@@ -82,8 +86,10 @@ impl Default for PathwiseSettings {
             prices: 6,
             own_max_secs: Tuning::default().own_max_secs,
             deadband: Tuning::default().deadband,
-            updates: 4000,
-            learning_rate: 2e-3,
+            raise_slack: Tuning::default().raise_slack,
+            lower_slack: Tuning::default().lower_slack,
+            updates: 8000,
+            learning_rate: 3e-3,
             gradient_norm_max: 1.0,
             burn_in_slots: 20,
             counted_slots: 44,
@@ -92,7 +98,7 @@ impl Default for PathwiseSettings {
             softness_last: 0.0,
             softness_share: 0.6,
             late_floor: 0.003,
-            weight_decay: 1.5,
+            weight_decay: 0.1,
             end_value_weight: 0.0,
             left_out: vec![],
         }
@@ -104,6 +110,12 @@ impl PathwiseSettings {
     #[must_use]
     pub fn window_slots(&self) -> usize {
         self.burn_in_slots + self.counted_slots
+    }
+
+    /// The guardrails' numbers among them.
+    pub(crate) fn tuning(&self) -> Tuning {
+        let Self { own_max_secs, deadband, raise_slack, lower_slack, .. } = *self;
+        Tuning { own_max_secs, deadband, raise_slack, lower_slack, ..Tuning::default() }
     }
 
     fn adam(&self) -> AdamSettings {
@@ -135,6 +147,9 @@ impl Learner {
         let (low, high) = range(features, episodes);
         weights.tensor_mut(RANGE_LOW).copy_from_slice(&low);
         weights.tensor_mut(RANGE_HIGH).copy_from_slice(&high);
+        let (centre, spread) = typical(features, episodes);
+        weights.tensor_mut(CENTRE).copy_from_slice(&centre);
+        weights.tensor_mut(SPREAD).copy_from_slice(&spread);
         let adam = Adam::new(weights.values());
         Self { weights, adam, tail: None }
     }
@@ -387,6 +402,30 @@ fn report(update: u64, lessons: &[Lesson], gradient_norm: f64) -> UpdateReport {
     report.critic_error = (weight * lessons.iter().map(|lesson| lesson.critic_squares).sum::<f64>()).sqrt();
     report
 }
+
+/// Mean and standard deviation of each feature.
+fn typical(features: usize, episodes: &[Episode]) -> (Vec<f32>, Vec<f32>) {
+    let mut count = 0.0_f64;
+    let mut sums = vec![(0.0_f64, 0.0_f64); features];
+    for row in episodes.iter().flat_map(|episode| episode.features.chunks_exact(features)) {
+        count += 1.0;
+        for ((sum, squares), &value) in sums.iter_mut().zip(row) {
+            *sum += f64::from(value);
+            *squares += f64::from(value) * f64::from(value);
+        }
+    }
+    let count = count.max(1.0);
+    sums.iter()
+        .map(|(sum, squares)| {
+            let mean = sum / count;
+            let deviation = (squares / count - mean * mean).max(0.0).sqrt();
+            (mean as f32, (deviation as f32).max(SPREAD_MIN))
+        })
+        .unzip()
+}
+
+/// Spread of a feature that hardly varies in training.
+const SPREAD_MIN: f32 = 0.05;
 
 /// Smallest and largest value of each feature.
 pub(crate) fn range(features: usize, episodes: &[Episode]) -> (Vec<f32>, Vec<f32>) {

@@ -81,8 +81,7 @@ impl<'a> Scene<'a> {
     /// What becomes of log-multipliers. Past the head's limit they are taken to be at it.
     pub(crate) fn ordered(&self, settings: &PathwiseSettings, log_multipliers: &[f32]) -> Ordered {
         let wanted = self.wanted(log_multipliers);
-        let asked: Vec<f64> = wanted.iter().map(|&n| whole(n)).collect();
-        let (orders, sources) = carried_out(settings, &asked);
+        let (orders, sources) = carried_out(settings, &wanted);
         Ordered { wanted, orders, sources }
     }
 
@@ -106,9 +105,11 @@ pub(crate) struct Ordered {
 }
 
 /// What the guardrails make of the answers, and which answer each order is: up at once, down to the largest answer
-/// within the own maximum, and not for a small difference.
-pub(crate) fn carried_out(settings: &PathwiseSettings, asked: &[f64]) -> (Vec<f64>, Vec<usize>) {
-    let back = (settings.own_max_secs / SLOT_SECS).round() as usize;
+/// within the own maximum, and neither for a small difference.
+pub(crate) fn carried_out(settings: &PathwiseSettings, wanted: &[f64]) -> (Vec<f64>, Vec<usize>) {
+    let tuning = settings.tuning();
+    let asked: Vec<f64> = wanted.iter().map(|&n| whole(n)).collect();
+    let back = (tuning.own_max_secs / SLOT_SECS).round() as usize;
     let mut standing = 0;
     let mut sources = Vec::with_capacity(asked.len());
     for slot in 0..asked.len() {
@@ -118,11 +119,12 @@ pub(crate) fn carried_out(settings: &PathwiseSettings, asked: &[f64]) -> (Vec<f6
                 largest = earlier;
             }
         }
-        let up = asked[standing] < asked[slot];
-        let down = asked[largest] < asked[standing] * (1.0 - settings.deadband);
-        if up {
+        let now = asked[standing];
+        let up = tuning.edge_above(now) < wanted[slot];
+        let down = asked[largest] < now * (1.0 - tuning.deadband) && wanted[slot] <= tuning.edge_below(now);
+        if up || asked[slot] == now {
             standing = slot;
-        } else if down || asked[largest] == asked[standing] {
+        } else if down {
             standing = largest;
         }
         sources.push(standing);
@@ -132,7 +134,7 @@ pub(crate) fn carried_out(settings: &PathwiseSettings, asked: &[f64]) -> (Vec<f6
 
 /// Replicas are whole, and a service has at least one.
 pub(crate) fn whole(replicas: f64) -> f64 {
-    replicas.round().max(1.0)
+    replicas.ceil().max(1.0)
 }
 
 fn mean_need(need: &[f32]) -> f64 {

@@ -8,7 +8,7 @@ use candle_core::{DType, Device, Result, Tensor, Var};
 use candle_nn::ops::silu;
 
 use crate::head::{GATE_SCALE, HEAD, UNIT_FEATURE, UNIT_MAX, UNIT_MIN};
-use crate::weights::{Weights, layout};
+use crate::weights::{CENTRE, SPREAD, Weights, layout};
 
 /// Parameters as candle variables, in the order of [`layout`].
 #[derive(Debug, Clone)]
@@ -68,7 +68,7 @@ impl Tensors {
     /// # Errors
     /// As candle's.
     pub fn log_multipliers(&self, features: &Tensor, ramps: &Tensor) -> Result<Tensor> {
-        let output = self.network("actor", features)?;
+        let output = self.network("actor", &self.standardised(features)?)?;
         let base = output.narrow(1, 0, 1)?;
         let slopes = softplus(&output.narrow(1, 1, HEAD - 1)?)?;
         let gates = (self.variable("actor.gates").as_tensor() * f64::from(GATE_SCALE))?.abs()?;
@@ -81,7 +81,7 @@ impl Tensors {
     /// # Errors
     /// As candle's.
     pub fn unconstrained(&self, features: &Tensor, ramps: &Tensor) -> Result<Tensor> {
-        let output = self.network("actor", features)?;
+        let output = self.network("actor", &self.standardised(features)?)?;
         let unit = features.narrow(1, UNIT_FEATURE, 1)?.clamp(UNIT_MIN, UNIT_MAX)?;
         let slopes = output.narrow(1, 1, HEAD - 1)?;
         slopes.matmul(&ramps.t()?)?.broadcast_add(&output.narrow(1, 0, 1)?)?.broadcast_mul(&unit)
@@ -92,7 +92,16 @@ impl Tensors {
     /// # Errors
     /// As candle's.
     pub fn values(&self, inputs: &Tensor) -> Result<Tensor> {
-        self.network("critic", inputs)?.squeeze(1)
+        let features = self.standardised(&inputs.narrow(1, 0, self.features)?)?;
+        let price = inputs.narrow(1, self.features, 1)?;
+        self.network("critic", &Tensor::cat(&[&features, &price], 1)?)?.squeeze(1)
+    }
+
+    /// Features as differences from what is typical; nothing is learnt in it.
+    fn standardised(&self, features: &Tensor) -> Result<Tensor> {
+        let centre = self.variable(CENTRE).as_tensor().detach();
+        let spread = self.variable(SPREAD).as_tensor().detach();
+        features.broadcast_sub(&centre)?.broadcast_div(&spread)
     }
 
     fn network(&self, which: &str, input: &Tensor) -> Result<Tensor> {

@@ -37,6 +37,11 @@ pub const RANGE_HIGH: &str = "features.high";
 /// See [`RANGE_HIGH`].
 pub const RANGE_LOW: &str = "features.low";
 
+/// Mean of each feature in training: the networks see differences from it, over [`SPREAD`].
+pub const CENTRE: &str = "features.centre";
+/// Standard deviation of each feature in training.
+pub const SPREAD: &str = "features.spread";
+
 /// Every tensor of an actor-critic over `features` features, sorted by name. The critic also sees the log price, as
 /// its last input.
 #[must_use]
@@ -56,8 +61,10 @@ pub fn layout(features: usize) -> Vec<TensorShape> {
         shape("critic.output.weight", &[HIDDEN, 1]),
         shape("critic.second.bias", &[HIDDEN]),
         shape("critic.second.weight", &[HIDDEN, HIDDEN]),
+        shape(CENTRE, &[features]),
         shape(RANGE_HIGH, &[features]),
         shape(RANGE_LOW, &[features]),
+        shape(SPREAD, &[features]),
     ]
 }
 
@@ -124,7 +131,7 @@ impl Weights {
     #[must_use]
     pub fn actor(&self) -> Network {
         Network {
-            first: self.layer("actor.first.weight", "actor.first.bias"),
+            first: self.standardising(self.layer("actor.first.weight", "actor.first.bias")),
             second: self.layer("actor.second.weight", "actor.second.bias"),
             output: self.layer("actor.output.weight", "actor.output.bias"),
         }
@@ -134,7 +141,7 @@ impl Weights {
     #[must_use]
     pub fn critic(&self) -> Network {
         Network {
-            first: self.layer("critic.first.weight", "critic.first.bias"),
+            first: self.standardising(self.layer("critic.first.weight", "critic.first.bias")),
             second: self.layer("critic.second.weight", "critic.second.bias"),
             output: self.layer("critic.output.weight", "critic.output.bias"),
         }
@@ -144,6 +151,20 @@ impl Weights {
     #[must_use]
     pub fn gates(&self) -> [f32; ANCHORS] {
         self.tensor("actor.gates").try_into().expect("the layout says how many gates there are")
+    }
+
+    /// A first layer over standardised features as one over features as they are.
+    fn standardising(&self, layer: Layer) -> Layer {
+        let Layer { mut weight, mut bias } = layer;
+        let outputs = bias.len();
+        let typical = self.tensor(CENTRE).iter().zip(self.tensor(SPREAD));
+        for (row, (&centre, &spread)) in weight.chunks_exact_mut(outputs).zip(typical) {
+            for (weight, bias) in row.iter_mut().zip(&mut bias) {
+                *weight /= spread;
+                *bias -= centre * *weight;
+            }
+        }
+        Layer { weight, bias }
     }
 
     fn layer(&self, weight: &str, bias: &str) -> Layer {
@@ -156,6 +177,7 @@ fn initial(shape: &TensorShape, seed: Seed) -> Vec<f32> {
     match shape.name {
         RANGE_HIGH => vec![f32::MAX; shape.len()],
         RANGE_LOW => vec![f32::MIN; shape.len()],
+        SPREAD => vec![1.0; shape.len()],
         "actor.first.weight" | "actor.second.weight" | "critic.first.weight" | "critic.second.weight" => {
             // Variance 1 / inputs keeps the signal's size from layer to layer.
             let bound = (3.0 / shape.dims[0] as f32).sqrt();

@@ -150,7 +150,7 @@ fn check(policy: &dyn Policy, net: &dyn Fn(&Features) -> f64, features: &Feature
     let multiplier = policy.act(features).unwrap().multiplier;
     let asked = Asked {
         features: *features,
-        planner: 30,
+        planner: 30.0,
         multiplier,
         usual_price: 20.0,
         budget: BudgetReport::default(),
@@ -172,7 +172,7 @@ fn check(policy: &dyn Policy, net: &dyn Fn(&Features) -> f64, features: &Feature
         let exact = 30.0 * (with.exp() - without.exp());
         assert!((exact - f64::from(change)).abs() <= 1.0, "{reason}: {exact}");
         assert_eq!(
-            i64::from(multiplied(30, with.exp())) - i64::from(multiplied(30, without.exp())),
+            i64::from(multiplied(30.0, with.exp())) - i64::from(multiplied(30.0, without.exp())),
             i64::from(change)
         );
         assert!((with - without).abs() <= last + 1e-9, "{reason}");
@@ -228,7 +228,7 @@ fn the_untrained_model_gives_no_reasons() {
         let features = any_features(&mut state);
         let asked = Asked {
             features,
-            planner: 30,
+            planner: 30.0,
             multiplier: 1.0,
             usual_price: 20.0,
             budget: BudgetReport::default(),

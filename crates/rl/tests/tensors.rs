@@ -9,7 +9,7 @@ use rlscaler_rl::actor_critic::{ActorCritic, log_price};
 use rlscaler_rl::head::{ANCHORS, LOG_MULTIPLIER_LIMIT, UNIT_FEATURE, lowest, ramps};
 use rlscaler_rl::left_out::Part;
 use rlscaler_rl::tensors::Tensors;
-use rlscaler_rl::weights::{Weights, layout};
+use rlscaler_rl::weights::{SPREAD, Weights, layout};
 use rlscaler_sim::seed::Seed;
 
 const FEATURES: usize = 57;
@@ -23,7 +23,9 @@ fn random_weights(seed: Seed) -> Weights {
     let mut rng = seed.stream("test weights");
     let draw = |shape: &rlscaler_rl::weights::TensorShape, rng: &mut _| {
         let bound = if shape.name == "actor.gates" { 0.05 } else { 0.2 };
-        (0..shape.len()).map(|_| uniform(rng, bound)).collect()
+        let value =
+            |rng: &mut _| if shape.name == SPREAD { 1.0 + uniform(rng, 0.5) } else { uniform(rng, bound) };
+        (0..shape.len()).map(|_| value(rng)).collect()
     };
     Weights::new(FEATURES, layout(FEATURES).iter().map(|shape| draw(shape, &mut rng)).collect()).unwrap()
 }

@@ -31,8 +31,12 @@ fn full() -> Memory {
         (0..MAX_EVENTS).map(|index| ScaleEvent { time_secs: at(index), change: 12 }).collect();
     let recommendations =
         (0..MAX_RECOMMENDATIONS).map(|index| Recommendation { time_secs: at(index), low: 11, high: 123 });
-    let scaling =
-        ScalingMemory { recommendations: recommendations.collect(), ups: events.clone(), downs: events };
+    let scaling = ScalingMemory {
+        recommendations: recommendations.collect(),
+        ups: events.clone(),
+        downs: events,
+        pace: (3.5, 99.5),
+    };
     let buckets = (0..MAX_BUCKETS).map(|index| BudgetBucket {
         index: index as i64,
         late: at(index),

@@ -51,7 +51,8 @@ impl Brain {
         planner::explain(&plan, &outlook.demand, &mut reasons);
         let (driver, action) = self.drive(policy, tick, senses, outlook, (&capacity, &plan), &mut reasons);
         let proposal = Proposal {
-            replicas: multiplied(plan.replicas, action.multiplier),
+            replicas: multiplied(plan.exact, action.multiplier),
+            exact: Some(plan.exact * action.multiplier),
             planner: Some(plan.replicas),
             driver,
             value: (driver == Driver::Model).then_some(action.value),
@@ -72,11 +73,11 @@ impl Brain {
     ) -> (Driver, Action) {
         let alone = Action { multiplier: 1.0, value: 0.0 };
         if !policy.reads_features() {
-            let empty = Features::new([0.0; WIDTH], 0.0, f64::from(plan.replicas), plan.level_busy_pods);
+            let empty = Features::new([0.0; WIDTH], 0.0, plan.exact, plan.level_busy_pods);
             let action = policy.act(&empty).and_then(policy::checked).unwrap_or(alone);
             return (Driver::Planner, action);
         }
-        let price = self.budget.lateness_price(&self.settings, senses.price);
+        let price = self.budget.lateness_price(&self.settings, self.forecaster.surprise(), senses.price);
         let features = features::compute(&Facts {
             settings: &self.settings,
             capacity,
@@ -101,10 +102,14 @@ impl Brain {
                 reasons.push(Reason::Multiplier { factor, price });
                 self.asked = Some(Asked {
                     features,
-                    planner: plan.replicas,
+                    planner: plan.exact,
                     multiplier: factor,
-                    usual_price: Budget::default().lateness_price(&self.settings, None),
-                    budget: self.budget.report(&self.settings, senses.price),
+                    usual_price: Budget::default().lateness_price(
+                        &self.settings,
+                        self.forecaster.surprise(),
+                        None,
+                    ),
+                    budget: self.budget.report(&self.settings, self.forecaster.surprise(), senses.price),
                 });
                 return (Driver::Model, action);
             }
@@ -149,7 +154,10 @@ impl Brain {
             }
         };
         let planner = (driver == Driver::Planner).then_some(replicas);
-        Answer { proposal: Proposal { replicas, planner, driver, value: None, reasons }, multiplier: 1.0 }
+        Answer {
+            proposal: Proposal { replicas, exact: None, planner, driver, value: None, reasons },
+            multiplier: 1.0,
+        }
     }
 
     /// Everything asked for is there, and has been for long enough to show in what is measured: latency that is still
@@ -194,7 +202,9 @@ impl Brain {
                 let proven = planner::plan_proven(&self.settings, &capacity, &outlook.demand);
                 multiplied(proven, answer.multiplier)
             }
-            Source::Cpu | Source::Saturation => multiplied(seen.replicas, answer.multiplier.max(1.0)),
+            Source::Cpu | Source::Saturation => {
+                (f64::from(seen.replicas) * answer.multiplier.max(1.0)).round() as u32
+            }
         })
     }
 }

@@ -1,5 +1,6 @@
 //! What mattered most: that it is true, in which direction and by how much, and how it is said.
 
+use rlscaler_core::budget::Budget;
 use rlscaler_core::budget::BudgetReport;
 use rlscaler_core::capacity::Estimator;
 use rlscaler_core::features::{self, Facts, NAMES, WIDTH};
@@ -54,7 +55,7 @@ fn with(values: &[(&str, f32)], price: f64) -> Features {
 fn asked(policy: &dyn Policy, features: Features, left: f64) -> Asked {
     let multiplier = policy.act(&features).expect("answers").multiplier;
     let budget = BudgetReport { remaining_ratio: left, ..BudgetReport::default() };
-    Asked { features, planner: 20, multiplier, usual_price: 20.0, budget }
+    Asked { features, planner: 20.0, multiplier, usual_price: 20.0, budget }
 }
 
 fn sentences(policy: &dyn Policy, features: Features, left: f64) -> Vec<String> {
@@ -84,9 +85,9 @@ fn the_strongest_come_first_and_at_most_three_are_told() {
     assert_eq!(
         told,
         [
-            "forecasts lately fell short by 50 % (-7 replicas)",
-            "half of this week's error budget is left: a late request weighs 2.0 times as much as usual (+6 replicas)",
-            "load is 18 % above the mean of the last hour and rising: by 12 % in five minutes (+5 replicas)",
+            "forecasts lately fell short by 50 % (-8 replicas)",
+            "half of this week's error budget is left: a late request weighs 2.0 times as much as usual (+5 replicas)",
+            "load is 18 % above the mean of the last hour and rising: by 12 % in five minutes (+4 replicas)",
         ]
     );
 }
@@ -273,7 +274,8 @@ fn a_steady_service_shows_about_the_neutral_values() {
             .into_iter()
             .fold(strange, |features, group| influence::neutral(&features, group, 20.0));
         for (at, name) in NAMES.iter().enumerate() {
-            let is_past = ["day", "week", "lag", "history"].iter().any(|prefix| name.starts_with(prefix));
+            let is_past =
+                ["day", "week", "lag", "history", "surprise"].iter().any(|prefix| name.starts_with(prefix));
             let is_size = ["log_level", "planner_ratio", "log_planner", "noise_poisson"].contains(name);
             let off = (seen[at] - f64::from(neutral.values()[at])).abs();
             assert!(is_past || is_size || off < 0.35 * noise + 0.003, "{name} at {rate}: {off} off");
@@ -301,8 +303,10 @@ fn what_is_told_of_a_decision_is_what_flipping_the_group_does() {
         );
         for reason in explained.reasons() {
             let Reason::Influence { influence, change } = *reason else { continue };
-            let flipped = influence::neutral(&features, influence.group(), 20.0);
-            let without = multiplied(decision.planner(), policy.act(&flipped).expect("answers").multiplier);
+            let surprise = 0.01 * f64::from(features.values()[place("surprise")]).exp() - 0.001;
+            let usual_price = Budget::default().lateness_price(service.brain.settings(), surprise, None);
+            let flipped = influence::neutral(&features, influence.group(), usual_price);
+            let without = multiplied(features.planner(), policy.act(&flipped).expect("answers").multiplier);
             assert_eq!(i64::from(decision.proposed()) - i64::from(without), i64::from(change), "{reason}");
             told += 1;
         }

@@ -206,3 +206,41 @@ fn latency_beyond_its_histogram_with_nearly_all_late_clears_what_waits() {
     assert!(calm.proposed() + 2 <= overloaded.proposed(), "{} {}", calm.proposed(), overloaded.proposed());
     assert!(says(&overloaded, "Backlog"), "{:?}", codes(&overloaded));
 }
+
+/// Changes of an hour in which the load goes to and fro by `swing` around what 10 pods carry.
+fn changes(slack: Option<(f64, f64)>, swing: f64) -> usize {
+    let mut settings = settings();
+    let tuning = rlscaler_core::settings::Tuning::default();
+    (settings.tuning.raise_slack, settings.tuning.lower_slack) =
+        slack.unwrap_or((tuning.raise_slack, tuning.lower_slack));
+    let mut service = Service::new(settings, 10);
+    let mut changes = 0;
+    for tick in 0..240 {
+        let qps = 680.0 * (1.0 + swing * (f64::from(tick) / 12.0).sin());
+        changes += usize::from(service.tick(qps, |_| {}).changes());
+    }
+    changes
+}
+
+#[test]
+fn a_load_on_the_edge_between_two_counts_does_not_make_them_alternate() {
+    let (exact, slack) = (changes(Some((0.0, 0.0)), 0.04), changes(None, 0.04));
+    assert!(slack <= 1 && 3 < exact, "{slack} {exact}");
+    assert!(4 < changes(None, 0.4), "what moves the load far is followed");
+}
+
+#[test]
+fn a_restless_load_is_followed_downwards_more_and_more_rarely() {
+    let mut settings = settings();
+    settings.bounds = crate::service::bounds(2, 60);
+    let mut service = Service::new(settings, 10);
+    let mut changes = Vec::new();
+    for tick in 0..960_u32 {
+        let qps = if (tick / 12).is_multiple_of(2) { 400.0 } else { 1_600.0 };
+        if service.tick(qps, |_| {}).changes() {
+            changes.push(tick);
+        }
+    }
+    let within = |hour: u32| changes.iter().filter(|&&tick| tick / 240 == hour).count();
+    assert!(3 * within(3) < 2 * within(0), "{} {}", within(0), within(3));
+}

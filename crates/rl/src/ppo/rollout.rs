@@ -13,7 +13,7 @@ use crate::head::{LOG_MULTIPLIER_LIMIT, UNIT_FEATURE, UNIT_MAX, UNIT_MIN};
 use crate::life::REPLICAS_MAX;
 use crate::network::Network;
 use crate::pathwise::PathwiseSettings;
-use crate::scene::{Draw, Scene, carried_out, whole};
+use crate::scene::{Draw, Scene, carried_out};
 use crate::tail::Seen;
 
 /// A slot as it was tried.
@@ -146,7 +146,7 @@ fn answers(steps: &[f32; ACTIONS], scene: &Scene<'_>, draw: &Draw<'_>, slot: usi
     let width = draw.episode.features.len() / draw.episode.slots();
     let planner_error = draw.episode.features[(draw.start + slot) * width + UNIT_FEATURE];
     let n0 = f64::from(scene.planner[slot]);
-    steps.map(|step| whole(n0 * f64::from(log_multiplier(step, planner_error, scene.lowest[slot])).exp()))
+    steps.map(|step| n0 * f64::from(log_multiplier(step, planner_error, scene.lowest[slot])).exp())
 }
 
 /// A step as a log-multiplier on the planner's number.
