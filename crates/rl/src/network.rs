@@ -17,6 +17,20 @@ pub struct Layer {
 }
 
 impl Layer {
+    /// This layer over standardised inputs as one over the inputs as they are; inputs beyond `centre` are not standardised.
+    #[must_use]
+    pub fn over_standardised(self, centre: &[f32], spread: &[f32]) -> Self {
+        let Self { mut weight, mut bias } = self;
+        let outputs = bias.len();
+        for (row, (&centre, &spread)) in weight.chunks_exact_mut(outputs).zip(centre.iter().zip(spread)) {
+            for (weight, bias) in row.iter_mut().zip(&mut bias) {
+                *weight /= spread;
+                *bias -= centre * *weight;
+            }
+        }
+        Self { weight, bias }
+    }
+
     /// `out = bias + input * weight`. Lengths are the caller's invariant: the model file is checked when loaded.
     fn apply(&self, input: &[f32], out: &mut [f32]) {
         out.copy_from_slice(&self.bias);

@@ -404,7 +404,7 @@ fn report(update: u64, lessons: &[Lesson], gradient_norm: f64) -> UpdateReport {
 }
 
 /// Mean and standard deviation of each feature.
-fn typical(features: usize, episodes: &[Episode]) -> (Vec<f32>, Vec<f32>) {
+pub(crate) fn typical(features: usize, episodes: &[Episode]) -> (Vec<f32>, Vec<f32>) {
     let mut count = 0.0_f64;
     let mut sums = vec![(0.0_f64, 0.0_f64); features];
     for row in episodes.iter().flat_map(|episode| episode.features.chunks_exact(features)) {

@@ -23,7 +23,7 @@ use crate::episodes::Episode;
 use crate::head::{PRICE_MAX, PRICE_MIN};
 use crate::mlp::{self, Mlp, Names, Variables};
 use crate::optimiser::AdamSettings;
-use crate::pathwise::{PathwiseSettings, range};
+use crate::pathwise::{PathwiseSettings, range, typical};
 use crate::scene::Draw;
 use crate::tail;
 pub use policy::{Policy, files};
@@ -127,6 +127,8 @@ pub struct Learner {
     steps: [f32; ACTIONS],
     low: Vec<f32>,
     high: Vec<f32>,
+    /// Mean and deviation of each feature: the actor sees differences from the one over the other.
+    typical: (Vec<f32>, Vec<f32>),
     /// Updates made.
     pub updates: u64,
 }
@@ -140,7 +142,8 @@ impl Learner {
         actor.values[5][settings.planner_action()] = settings.planner_logit;
         let (low, high) = range(features, episodes);
         let critic = Mlp::new(&CRITIC, tail::inputs(features), 1, seed);
-        Self { actor, critic, steps: settings.steps, low, high, updates: 0 }
+        let typical = typical(features, episodes);
+        Self { actor, critic, steps: settings.steps, low, high, typical, updates: 0 }
     }
 }
 

@@ -153,18 +153,8 @@ impl Weights {
         self.tensor("actor.gates").try_into().expect("the layout says how many gates there are")
     }
 
-    /// A first layer over standardised features as one over features as they are.
     fn standardising(&self, layer: Layer) -> Layer {
-        let Layer { mut weight, mut bias } = layer;
-        let outputs = bias.len();
-        let typical = self.tensor(CENTRE).iter().zip(self.tensor(SPREAD));
-        for (row, (&centre, &spread)) in weight.chunks_exact_mut(outputs).zip(typical) {
-            for (weight, bias) in row.iter_mut().zip(&mut bias) {
-                *weight /= spread;
-                *bias -= centre * *weight;
-            }
-        }
-        Layer { weight, bias }
+        layer.over_standardised(self.tensor(CENTRE), self.tensor(SPREAD))
     }
 
     fn layer(&self, weight: &str, bias: &str) -> Layer {

@@ -17,7 +17,7 @@ use crate::manifest::{Manifest, ModelKind, Versions, schema_hash_text};
 use crate::mlp;
 use crate::model::EXCESS_MAX;
 use crate::model_file::{self, F32View, ModelFault};
-use crate::network::Network;
+use crate::network::{Layer, Network};
 use crate::training::TrainingSettings;
 use crate::weights::{RANGE_HIGH, RANGE_LOW, TensorShape};
 
@@ -44,7 +44,7 @@ pub fn files(
     seed: Seed,
     commit: Option<String>,
 ) -> (Vec<u8>, String) {
-    let mut values = learner.actor.values.clone();
+    let mut values = as_shown(learner);
     values.extend([learner.steps.to_vec(), learner.low.clone(), learner.high.clone()]);
     let layout = layout(learner.low.len());
     let views = layout.iter().zip(&values).map(|(shape, values)| (shape.name, F32View::new(shape, values)));
@@ -70,6 +70,16 @@ pub fn files(
     (bytes, manifest.to_json())
 }
 
+/// The actor's numbers over features as they are.
+fn as_shown(learner: &Learner) -> Vec<Vec<f32>> {
+    let mut values = learner.actor.values.clone();
+    let first = Layer { weight: std::mem::take(&mut values[0]), bias: std::mem::take(&mut values[1]) };
+    let (centre, spread) = &learner.typical;
+    let Layer { weight, bias } = first.over_standardised(centre, spread);
+    (values[0], values[1]) = (weight, bias);
+    values
+}
+
 /// Answers with the likeliest step.
 #[derive(Debug, Clone)]
 pub struct Policy {
@@ -84,9 +94,15 @@ impl Policy {
     /// Of a learner as it is.
     #[must_use]
     pub fn of(learner: &Learner) -> Self {
-        let Learner { actor, steps, low, high, .. } = learner;
+        let Learner { steps, low, high, .. } = learner;
         let described = "ppo (unsaved)".to_owned();
-        Self { actor: actor.network(), steps: *steps, low: low.clone(), high: high.clone(), described }
+        Self {
+            actor: mlp::network(&as_shown(learner)),
+            steps: *steps,
+            low: low.clone(),
+            high: high.clone(),
+            described,
+        }
     }
 
     /// From its two files.

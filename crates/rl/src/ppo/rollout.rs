@@ -57,15 +57,18 @@ const RAISE_PODS: f64 = 4.0;
 
 /// What answers are drawn from.
 pub(super) struct Driver<'a> {
+    /// Over standardised features.
     actor: Network,
+    typical: &'a (Vec<f32>, Vec<f32>),
     critic: Network,
     settings: &'a PpoSettings,
     world: &'a PathwiseSettings,
 }
 
 impl<'a> Driver<'a> {
-    pub(super) fn new(learner: &Learner, settings: &'a PpoSettings, world: &'a PathwiseSettings) -> Self {
-        Self { actor: learner.actor.network(), critic: learner.critic.network(), settings, world }
+    pub(super) fn new(learner: &'a Learner, settings: &'a PpoSettings, world: &'a PathwiseSettings) -> Self {
+        let (actor, critic) = (learner.actor.network(), learner.critic.network());
+        Self { actor, typical: &learner.typical, critic, settings, world }
     }
 
     pub(super) fn window(&self, draw: &Draw<'_>, price: f64, rng: &mut Stream) -> Outcome {
@@ -77,7 +80,7 @@ impl<'a> Driver<'a> {
             let answers = answers(&settings.steps, &scene, draw, slot);
             let most = most(standing);
             let mask = mask(&answers, most);
-            let seen = seen(draw, slot, price);
+            let seen = seen(draw, slot, price, self.typical);
             let log_probabilities = log_softmax(&self.actor.forward(&seen), &mask);
             let action = drawn(&log_probabilities, rng);
             asked.push(answers[action].min(most));
@@ -132,11 +135,12 @@ impl<'a> Driver<'a> {
     }
 }
 
-/// Features of a slot, and the price.
-fn seen(draw: &Draw<'_>, slot: usize, price: f64) -> Vec<f32> {
+/// Features of a slot as differences from what is typical, and the price.
+fn seen(draw: &Draw<'_>, slot: usize, price: f64, (centre, spread): &(Vec<f32>, Vec<f32>)) -> Vec<f32> {
     let (features, width) = (&draw.episode.features, draw.episode.features.len() / draw.episode.slots());
     let at = draw.start + slot;
-    let mut seen = features[at * width..(at + 1) * width].to_vec();
+    let shown = features[at * width..(at + 1) * width].iter().zip(centre.iter().zip(spread));
+    let mut seen: Vec<f32> = shown.map(|(x, (centre, spread))| (x - centre) / spread).collect();
     seen.push(log_price(price));
     seen
 }
