@@ -66,7 +66,7 @@ pub(crate) struct Change {
     pub(crate) secs: f64,
     pub(crate) from: u32,
     pub(crate) to: u32,
-    /// No person's number.
+    /// No person's number: neither a pin nor a raised minimum.
     free: bool,
 }
 
@@ -292,7 +292,11 @@ impl Record {
             let clocks = [seen.clock_secs, write.clock_secs];
             seen.versions.iter().flat_map(move |version| clocks.map(|clock_secs| (version, clock_secs)))
         };
-        let free = cases().all(|(version, clock_secs)| version.pinned(version.wish(clock_secs)) != Some(to));
+        // A pin, or a minimum that was raised: nobody but the person said that so many are needed, as with the HPA.
+        let free = cases().all(|(version, clock_secs)| {
+            let up_to_the_minimum = current < version.min && to == version.min;
+            version.pinned(version.wish(clock_secs)) != Some(to) && !up_to_the_minimum
+        });
         let judged = cases().map(|(version, clock_secs)| lawful(write, version, clock_secs));
         // A change of the policy during the tick may or may not have been seen.
         let mut fault = None;
