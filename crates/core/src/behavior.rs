@@ -11,6 +11,8 @@ use crate::settings::{Behavior, Bounds, Direction, Select, Step, StepKind};
 pub const MAX_RECOMMENDATIONS: usize = 64;
 /// Scale events kept per direction by the operator.
 pub const MAX_EVENTS: usize = 32;
+/// The lower end of what was left alone: no raise is held down by it.
+const HELD: u32 = u32::MAX;
 
 /// Recommendations and scale events of one scaler.
 #[derive(Debug, Clone, PartialEq)]
@@ -173,12 +175,27 @@ impl Track {
 
     /// Remembers a recommendation without using it.
     pub fn recommend(&mut self, windows: Windows, now_secs: f64, desired: u32) {
-        let oldest = now_secs - windows.up_secs.max(windows.down_secs);
+        self.remember(windows, Recommendation { time_secs: now_secs, low: desired, high: desired });
+    }
+
+    /// Nothing could be recommended and what runs was left alone: it holds a later scale-down as if it had been
+    /// wanted, and no later scale-up.
+    pub fn hold(&mut self, windows: Windows, now_secs: f64, replicas: u32) {
+        self.remember(windows, Recommendation { time_secs: now_secs, low: HELD, high: replicas });
+    }
+
+    /// What was only left alone is no longer held: a declared fallback says what is wanted.
+    pub fn release(&mut self) {
+        self.memory.recommendations.retain(|entry| entry.low != HELD);
+    }
+
+    fn remember(&mut self, windows: Windows, new: Recommendation) {
+        let oldest = new.time_secs - windows.up_secs.max(windows.down_secs);
         let entries = &mut self.memory.recommendations;
         entries.retain(|entry| oldest <= entry.time_secs);
         match entries.last_mut() {
-            Some(last) if last.low == desired && last.high == desired => last.time_secs = now_secs,
-            _ => entries.push(Recommendation { time_secs: now_secs, low: desired, high: desired }),
+            Some(last) if (last.low, last.high) == (new.low, new.high) => last.time_secs = new.time_secs,
+            _ => entries.push(new),
         }
         if self.max_recommendations < entries.len() {
             merge_closest(entries);

@@ -32,7 +32,7 @@ const GROWTH: f64 = 1.1;
 /// Demand is gone, and pods that are starting no longer needed, when the answer is at most this share of the replicas.
 const DEMAND_GONE: f64 = 0.5;
 /// A raise counts as starting for this many start-up times at most.
-const STARTING_TIMES: f64 = 3.0;
+pub(crate) const STARTING_TIMES: f64 = 3.0;
 
 /// What the guardrails remember.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -219,6 +219,9 @@ fn automatic(rails: &mut Rails, scene: &Scene<'_>, draft: &mut Draft) {
         hold_blind(rails, scene, draft);
         return;
     };
+    if draft.fallback {
+        rails.track.release();
+    }
     wanted = zero_or_not(rails, scene, draft, wanted);
     wanted = not_again(scene, draft, wanted);
     draft.standing(scene, rails.zeroed_by_us);
@@ -252,11 +255,13 @@ fn automatic(rails: &mut Rails, scene: &Scene<'_>, draft: &mut Draft) {
     }
 }
 
-/// Nothing is known and no fallback applies: as it is, within the bounds.
-fn hold_blind(rails: &Rails, scene: &Scene<'_>, draft: &mut Draft) {
+/// Nothing is known and no fallback applies: as it is, within the bounds. The window of a scale-down begins when
+/// something is known again: the first rates after a gap cover half of their window and are too low.
+fn hold_blind(rails: &mut Rails, scene: &Scene<'_>, draft: &mut Draft) {
     draft.standing(scene, rails.zeroed_by_us);
     draft.driver = Driver::Hold;
     draft.lost(scene);
+    rails.track.hold(windows(rails, scene), scene.now_secs, draft.replicas);
 }
 
 /// Only idleness that lasts leads to 0, and only a real load away from it.

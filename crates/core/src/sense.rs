@@ -98,7 +98,7 @@ pub fn sense(
         Some(cores) if !all_gave => Some(between(cores, cpu_pods, seen.pods.ready, usual.last)),
         cores => cores,
     };
-    let others_lost = lost(settings, &signals, memory);
+    let others_lost = lost(settings, &signals, seen.replicas, memory);
     let sudden_zero = is_sudden_zero(settings, now_secs, raw, cores, usual, others_lost.is_some(), memory);
     let read = raw.filter(|_| !sudden_zero).map(|value| Load { value, by_cpu: !settings.declared.qps });
     let load = read.or_else(|| {
@@ -160,17 +160,19 @@ fn clean(signal: Signal, declared: bool, most: f64) -> Signal {
 }
 
 /// The first declared signal that cannot be acted on. At idle latency, sla and errors are 0/0 and do not count. CPU is
-/// read by default: a cluster that never had it has not lost it.
-fn lost(settings: &Settings, signals: &Signals, memory: &SenseMemory) -> Option<SignalName> {
+/// read by default: a cluster that never had it has not lost it. Where nothing is to run, nothing is to be measured but
+/// a load that is measured elsewhere, as it is with a minimum of 0.
+fn lost(settings: &Settings, signals: &Signals, replicas: u32, memory: &SenseMemory) -> Option<SignalName> {
     let idle = signals.qps.usable().is_some_and(|qps| qps <= IDLE_QPS);
     let cpu_counts = 0.0 < memory.busy_cores || !settings.declared.qps;
     let declared = settings.declared;
+    let runs = 0 < replicas;
     [
-        (signals.qps, declared.qps, SignalName::Qps),
-        (signals.latency, declared.latency && !idle, SignalName::Latency),
-        (signals.sla, declared.sla && !idle, SignalName::Sla),
-        (signals.errors, declared.errors && !idle, SignalName::Errors),
-        (signals.cpu, declared.cpu && cpu_counts, SignalName::Cpu),
+        (signals.qps, declared.qps && (runs || settings.bounds.min() == 0), SignalName::Qps),
+        (signals.latency, declared.latency && !idle && runs, SignalName::Latency),
+        (signals.sla, declared.sla && !idle && runs, SignalName::Sla),
+        (signals.errors, declared.errors && !idle && runs, SignalName::Errors),
+        (signals.cpu, declared.cpu && cpu_counts && runs, SignalName::Cpu),
     ]
     .into_iter()
     .find(|(signal, counts, _)| *counts && signal.is_lost())

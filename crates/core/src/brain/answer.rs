@@ -10,7 +10,7 @@ use crate::capacity::{PodCapacity, Source};
 use crate::decision::Reasons;
 use crate::driving::{Doubt, Verdict};
 use crate::features::{self, Facts, Features, WIDTH};
-use crate::guardrail::Proposal;
+use crate::guardrail::{Proposal, STARTING_TIMES};
 use crate::influence::Asked;
 use crate::observation::Observation;
 use crate::planner::{self, COMFORT, Plan, Unknown};
@@ -161,13 +161,16 @@ impl Brain {
     }
 
     /// Everything asked for is there, and has been for long enough to show in what is measured: latency that is still
-    /// over its target then is worth a raise, latency of the time before is not.
+    /// over its target then is worth a raise, latency of the time before is not. A pod that hangs while it starts (on a
+    /// lost node, without its volume) is not waited for longer than pods take to start.
     fn has_settled(&self, seen: &Observation, tick: &Tick) -> bool {
         let pods = seen.pods;
-        let all_ready = pods.starting == 0 && pods.unschedulable == 0 && pods.unhealthy == 0;
         let startup_secs = seen.startup_secs.unwrap_or(0.0).max(tick.startup_secs);
         let shown_secs = startup_secs + self.settings.scaled(WINDOW_SECS) + self.settings.metric_lag_secs;
-        all_ready && self.rails.raised_secs.is_none_or(|raised| shown_secs <= tick.now_secs - raised)
+        let since_secs = tick.now_secs - self.rails.raised_secs.unwrap_or(self.started_secs);
+        let hangs = 0 < pods.ready && STARTING_TIMES * startup_secs + shown_secs <= since_secs;
+        let all_there = (pods.starting == 0 || hangs) && pods.unschedulable == 0 && pods.unhealthy == 0;
+        all_there && self.rails.raised_secs.is_none_or(|raised| shown_secs <= tick.now_secs - raised)
     }
 
     fn seen_reasons(&self, senses: &Senses, outlook: &Outlook) -> Reasons {

@@ -4,6 +4,7 @@ mod driving;
 mod explaining;
 mod freshness;
 mod learning;
+mod neighbours;
 mod overrides;
 mod pods;
 mod properties;
