@@ -21,6 +21,9 @@ pub enum Signal {
     Fresh(Reading),
     /// Read, but older than the signal's `maxAgeSeconds`.
     Stale(Reading),
+    /// Read from a part of the data only, as the source itself says: a load is at least this. May scale up, never
+    /// down.
+    Partial(Reading),
     /// Asked for and not obtained: source down, time-out, empty answer.
     Missing,
     /// Obtained but unusable: NaN, infinite, negative, several series, above the largest histogram bucket.
@@ -41,10 +44,19 @@ impl Signal {
         }
     }
 
-    /// True when the signal was asked for and cannot be acted on: it forbids a scale-down.
+    /// The value, where it may at least speak for more.
+    #[must_use]
+    pub fn at_least(&self) -> Option<f64> {
+        match self {
+            Signal::Partial(reading) => Some(reading.value),
+            other => other.usable(),
+        }
+    }
+
+    /// True when the signal was asked for and cannot be acted on, or not in full: it forbids a scale-down.
     #[must_use]
     pub fn is_lost(&self) -> bool {
-        matches!(self, Signal::Stale(_) | Signal::Missing | Signal::Invalid)
+        matches!(self, Signal::Stale(_) | Signal::Partial(_) | Signal::Missing | Signal::Invalid)
     }
 }
 

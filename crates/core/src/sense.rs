@@ -31,7 +31,7 @@ const PRICE_MAX: f64 = 1e12;
 pub struct Load {
     /// In the policy's unit: requests per second where qps is declared, else cores.
     pub value: f64,
-    /// True when it was read from CPU.
+    /// True when it was read from CPU, or from a part of the data: rough.
     pub by_cpu: bool,
 }
 
@@ -102,10 +102,11 @@ pub fn sense(
     let sudden_zero = is_sudden_zero(settings, now_secs, raw, cores, usual, others_lost.is_some(), memory);
     let read = raw.filter(|_| !sudden_zero).map(|value| Load { value, by_cpu: !settings.declared.qps });
     let load = read.or_else(|| {
-        // What CPU tells of the requests: good enough to see that there are many more, not for a forecast.
-        let (slope, idle) = estimator.cores_per_load().filter(|_| settings.declared.qps)?;
-        let busy = cores.filter(|&cores| ZERO < cores)? - idle * f64::from(cpu_pods);
-        Some(Load { value: busy.max(0.0) / slope, by_cpu: true })
+        // What CPU, or a part of the data, tells of the requests: good enough to see that there are many more, not for
+        // a forecast.
+        let part = signals.qps.at_least().filter(|_| settings.declared.qps && !sudden_zero);
+        let rough = by_cores(settings, estimator, cores, cpu_pods).into_iter().chain(part);
+        Some(Load { value: rough.reduce(f64::max)?, by_cpu: true })
     });
     if let Some(cores) = cores.filter(|&cores| all_gave && ZERO < cores && raw.is_some_and(|raw| ZERO < raw))
     {
@@ -118,12 +119,19 @@ pub fn sense(
         cores,
         cpu_pods,
         utilization: cores.zip(request).map(|(cores, request)| cores / (f64::from(cpu_pods) * request)),
-        latency_ratio: signals.latency.usable().map(|secs| secs / settings.objective.target_secs),
+        latency_ratio: signals.latency.at_least().map(|secs| secs / settings.objective.target_secs),
         late_share: signals.sla.usable().map(|sla| 1.0 - sla),
         price: signals.price.usable().filter(|&price| 0.0 < price).or(settings.price_per_replica_hour),
         lost: others_lost,
         sudden_zero,
     }
+}
+
+/// The requests per second behind the cores, where what one costs is known.
+fn by_cores(settings: &Settings, estimator: &Estimator, cores: Option<f64>, cpu_pods: u32) -> Option<f64> {
+    let (slope, idle) = estimator.cores_per_load().filter(|_| settings.declared.qps)?;
+    let busy = cores.filter(|&cores| ZERO < cores)? - idle * f64::from(cpu_pods);
+    Some(busy.max(0.0) / slope)
 }
 
 /// The cores behind a sum that some ready pods are missing from: at least the sum, at most as if those pods used what
@@ -149,7 +157,9 @@ fn cleaned(settings: &Settings, signals: Signals) -> Signals {
 fn clean(signal: Signal, declared: bool, most: f64) -> Signal {
     match signal {
         Signal::NotDeclared if declared => Signal::Missing,
-        Signal::Fresh(reading) | Signal::Estimated(reading) if !(0.0..=most).contains(&reading.value) => {
+        Signal::Fresh(reading) | Signal::Estimated(reading) | Signal::Partial(reading)
+            if !(0.0..=most).contains(&reading.value) =>
+        {
             Signal::Invalid
         }
         Signal::Fresh(Reading { value, age_secs }) if value <= ZERO => {

@@ -186,6 +186,12 @@ pub enum ReadFault {
         /// At most 100.
         percent: bool,
     },
+    /// Nothing, or a past with holes, of what the source could reach of its data.
+    #[error("the source can answer from a part of its data only: {why}")]
+    PartOfData {
+        /// What the source said.
+        why: String,
+    },
     /// The price is nothing.
     #[error("a price of zero is treated as unknown: nothing is free")]
     ZeroPrice,
@@ -256,6 +262,7 @@ impl ReadFault {
             | Self::Busy { .. }
             | Self::Unreachable { .. }
             | Self::Truncated { .. }
+            | Self::PartOfData { .. }
             | Self::Empty
             | Self::NotANumber
             | Self::PodsWithoutSamples { .. }

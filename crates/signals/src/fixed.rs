@@ -35,7 +35,7 @@ impl Fixed {
 fn detail(name: SignalName, signal: Signal) -> Option<SignalDetail> {
     let (state, value) = match signal {
         Signal::NotDeclared => return None,
-        Signal::Fresh(reading) => (State::Fresh, Some(reading.value)),
+        Signal::Fresh(reading) | Signal::Partial(reading) => (State::Fresh, Some(reading.value)),
         Signal::Stale(reading) => (State::Stale, Some(reading.value)),
         Signal::Estimated(reading) => (State::Estimated, Some(reading.value)),
         Signal::Missing => (State::Missing, None),
@@ -50,6 +50,7 @@ fn detail(name: SignalName, signal: Signal) -> Option<SignalDetail> {
         sample_time: None,
         state,
         why: None,
+        partial: matches!(signal, Signal::Partial(_)).then(|| "as told".to_owned()),
         fault: None,
         is_misconfigured: false,
     })

@@ -132,6 +132,12 @@ impl Buckets {
             return Err(ReadFault::Negative { raw: exact(*rate).to_string() });
         }
         cumulative.sort_by(|one, other| one.0.total_cmp(&other.0));
+        // One bound written in two ways, as `1` by one exporter and `1.0` by another: two parts of the same bucket.
+        cumulative.dedup_by(|next, kept| {
+            let same = is_same_bound(next.0, kept.0);
+            kept.1 += if same { next.1 } else { 0.0 };
+            same
+        });
         match cumulative.last() {
             Some((bound, _)) if *bound == f64::INFINITY => {}
             _ => return Err(no_buckets("there is no bucket le=\"+Inf\"; is this a classic histogram?")),
@@ -216,6 +222,11 @@ pub struct Within {
     pub ratio: f64,
     /// The bounds in seconds between which it was interpolated; `None` when the target is a bound.
     pub between: Option<(f64, f64)>,
+}
+
+/// `1` and `1.0`, or two spellings of infinity.
+pub(crate) fn is_same_bound(one: f64, other: f64) -> bool {
+    if one.is_finite() && other.is_finite() { is_same(one, other) } else { one == other }
 }
 
 /// 250 ms written as 0.25 s and read as 250.0/1000.0 is the same bound.

@@ -177,3 +177,13 @@ proptest! {
         }
     }
 }
+
+// prometheus-community/helm-charts#5274: Prometheus 3 writes `1.0` where others write `1`.
+#[test]
+fn a_bound_written_in_two_ways_is_one_bucket() {
+    let one = Buckets::new(vec![(0.5, 50.0), (1.0, 60.0), (f64::INFINITY, 100.0)]).unwrap();
+    let parts =
+        [(1.0, 25.0), (f64::INFINITY, 30.0), (0.5, 20.0), (1.0, 35.0), (0.5, 30.0), (f64::INFINITY, 70.0)];
+    assert_eq!(Buckets::new(parts.to_vec()).unwrap(), one);
+    assert_eq!(one.within(1.0).unwrap().ratio, 0.6);
+}

@@ -124,16 +124,13 @@ fn enclosing<'a>(labels: &[&'a str], target_secs: f64, unit: Unit) -> Result<Vec
         bounds.push((histogram::parse_bound(label, unit)?, *label));
     }
     bounds.sort_by(|one, other| one.0.total_cmp(&other.0));
-    let above = bounds.iter().position(|(bound, _)| target_secs <= *bound).unwrap_or(bounds.len());
-    let mut enclosing: Vec<_> =
-        bounds[above.saturating_sub(1)..bounds.len().min(above + 1)].iter().map(|b| b.1).collect();
-    if let Some((bound, label)) = bounds.last()
-        && *bound == f64::INFINITY
-        && !enclosing.contains(label)
-    {
-        enclosing.push(label);
-    }
-    Ok(enclosing)
+    let below = bounds.iter().rev().map(|(bound, _)| *bound).find(|bound| *bound < target_secs);
+    let above = bounds.iter().map(|(bound, _)| *bound).find(|bound| target_secs <= *bound);
+    let wanted = [below, above, Some(f64::INFINITY)];
+    // All spellings of a bound: exporters may differ in them.
+    let is_wanted =
+        |bound: f64| wanted.iter().flatten().any(|wanted| histogram::is_same_bound(bound, *wanted));
+    Ok(bounds.into_iter().filter(|(bound, _)| is_wanted(*bound)).map(|(_, label)| label).collect())
 }
 
 /// Buckets of each instant, in order of time. Values that are no numbers are gaps.
@@ -188,6 +185,8 @@ mod tests {
         check(0.3, &["0.25", "0.5", "+Inf"]);
         check(0.05, &["0.1", "+Inf"]);
         check(2.0, &["1.0", "+Inf"]);
+        let spelt = ["1", "+Inf", "1.0", "5.0", "0.5", "5"];
+        assert_eq!(enclosing(&spelt, 2.0, Unit::Native).unwrap(), ["1", "1.0", "5.0", "5", "+Inf"]);
         assert_eq!(enclosing(&["250", "+Inf"], 0.25, Unit::Milliseconds).unwrap(), ["250", "+Inf"]);
     }
 }

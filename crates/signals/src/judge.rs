@@ -32,6 +32,8 @@ pub(crate) struct Outcome {
     /// As the source wrote it, also when it cannot be used.
     pub(crate) raw: Option<String>,
     pub(crate) max_age_secs: f64,
+    /// Why the answer is of a part of the data only, where the source says so.
+    pub(crate) partial: Option<String>,
     pub(crate) read: Result<Value, ReadFault>,
     pub(crate) hints: Vec<Hint>,
 }
@@ -121,6 +123,7 @@ pub(crate) fn constant_price(price: f64) -> Outcome {
         unit: SignalName::Price.unit(),
         raw: Some(exact(price).to_string()),
         max_age_secs: f64::INFINITY,
+        partial: None,
         read,
         hints: Vec::new(),
     }
@@ -177,6 +180,8 @@ impl Outcome {
                     *age == Age::BeyondLookback || age_secs.is_some_and(|secs| self.max_age_secs < secs);
                 if stale {
                     (Signal::Stale(reading), State::Stale)
+                } else if self.partial.is_some() {
+                    (Signal::Partial(reading), State::Fresh)
                 } else {
                     (Signal::Fresh(reading), State::Fresh)
                 }
@@ -207,6 +212,8 @@ impl Outcome {
             Ok(Value { age: Age::Known { sample_time, .. }, note, .. }) => (note.clone(), *sample_time, None),
             Ok(Value { note, .. }) => (note.clone(), None, None),
         };
+        let partial = self.partial.clone().filter(|_| matches!(signal, Signal::Partial(_)));
+        let told = |why: &String| format!("from a part of the data only: {why}");
         let detail = SignalDetail {
             name: self.name,
             value: self.raw.clone().or_else(|| self.read.as_ref().ok().map(|value| shown(value.value))),
@@ -214,7 +221,8 @@ impl Outcome {
             query: self.query.clone(),
             sample_time,
             state,
-            why,
+            why: partial.as_ref().map(told).or(why),
+            partial,
             fault,
             is_misconfigured: self.read.as_ref().is_err_and(ReadFault::is_of_policy),
         };

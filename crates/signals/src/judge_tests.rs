@@ -7,7 +7,7 @@ const NOW: i64 = 1_800_000_000;
 
 fn number(raw: &str) -> Result<Number, ReadFault> {
     let value = crate::wire::NumberText(raw.to_owned()).finite()?;
-    Ok(Number { value, raw: raw.to_owned(), evaluated_secs: NOW as f64, warnings: Vec::new() })
+    Ok(Number { value, raw: raw.to_owned(), evaluated_secs: NOW as f64, warnings: Vec::new(), partial: None })
 }
 
 fn judged(
@@ -24,6 +24,7 @@ fn judged(
         unit: unit_name(name, query.unit),
         raw: answer.as_ref().ok().map(|number| number.raw.clone()),
         max_age_secs: query.max_age_secs,
+        partial: None,
         read: judge(&query, name, answer, age),
         hints: Vec::new(),
     }

@@ -21,6 +21,8 @@ pub struct Number {
     pub evaluated_secs: f64,
     /// Warnings of the source.
     pub warnings: Vec<String>,
+    /// Why it is of a part of the data only, where the source says so.
+    pub partial: Option<String>,
 }
 
 /// The value of one element of a vector.
@@ -36,6 +38,7 @@ pub(crate) struct ByLabel {
     pub(crate) elements: Vec<Labelled>,
     pub(crate) evaluated_secs: f64,
     pub(crate) warnings: Vec<String>,
+    pub(crate) partial: Option<String>,
 }
 
 /// Asks for one number. `query` is sent as it is: [`crate::promql`] has seen it before.
@@ -63,7 +66,7 @@ async fn instant(endpoint: &Endpoint, query: &str) -> Result<Returned, ReadFault
 }
 
 pub(crate) fn one_number(returned: Returned) -> Result<Number, ReadFault> {
-    let Returned { data, warnings } = returned;
+    let Returned { data, warnings, partial } = returned;
     let Point(evaluated_secs, text) = match data {
         Data::Scalar(point) => point,
         Data::Vector(samples) if 1 < samples.len() => {
@@ -71,20 +74,25 @@ pub(crate) fn one_number(returned: Returned) -> Result<Number, ReadFault> {
         }
         Data::Vector(samples) => match samples.into_iter().next() {
             Some(sample) => sample.value.ok_or(ReadFault::WrongType { got: NATIVE_HISTOGRAM })?,
-            None => return Err(ReadFault::Empty),
+            None => return Err(nothing(partial)),
         },
         Data::Matrix(_) => return Err(ReadFault::WrongType { got: "a range vector" }),
         Data::String(_) => return Err(ReadFault::WrongType { got: "a string" }),
     };
     let value = text.finite()?;
-    Ok(Number { value, raw: printable(&text.0), evaluated_secs, warnings })
+    Ok(Number { value, raw: printable(&text.0), evaluated_secs, warnings, partial })
+}
+
+/// What an answer without elements is: empty, unless there may be more than the source could see.
+fn nothing(partial: Option<String>) -> ReadFault {
+    partial.map_or(ReadFault::Empty, |why| ReadFault::PartOfData { why })
 }
 
 const NATIVE_HISTOGRAM: &str =
     "a native histogram (use histogram_quantile, histogram_count or histogram_fraction)";
 
 pub(crate) fn keyed(returned: Returned, label: &str) -> Result<ByLabel, ReadFault> {
-    let Returned { data, warnings } = returned;
+    let Returned { data, warnings, partial } = returned;
     let Data::Vector(samples) = data else {
         return Err(ReadFault::WrongType { got: "no vector" });
     };
@@ -96,8 +104,8 @@ pub(crate) fn keyed(returned: Returned, label: &str) -> Result<ByLabel, ReadFaul
         let label = sample.metric.get(label).cloned().unwrap_or_default();
         elements.push(Labelled { label, value: text.finite() });
     }
-    let evaluated_secs = evaluated_secs.ok_or(ReadFault::Empty)?;
-    Ok(ByLabel { elements, evaluated_secs, warnings })
+    let Some(evaluated_secs) = evaluated_secs else { return Err(nothing(partial)) };
+    Ok(ByLabel { elements, evaluated_secs, warnings, partial })
 }
 
 /// A span of time with its resolution, whole seconds.
@@ -148,6 +156,10 @@ pub(crate) async fn range(endpoint: &Endpoint, query: &str, piece: Range) -> Res
 
 pub(crate) fn matrix(returned: Returned) -> Result<Vec<Series>, ReadFault> {
     match returned.data {
+        // A past with holes in it teaches wrong seasons; it is asked for again.
+        Data::Matrix(_) if returned.partial.is_some() => {
+            Err(ReadFault::PartOfData { why: returned.partial.unwrap_or_default() })
+        }
         Data::Matrix(series) => Ok(series),
         _ => Err(ReadFault::WrongType { got: "no range vector" }),
     }

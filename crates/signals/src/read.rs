@@ -111,6 +111,7 @@ impl Ask<'_> {
             unit: unit_name(name, query.unit),
             raw: None,
             max_age_secs: query.max_age_secs,
+            partial: None,
             read: Err(ReadFault::Empty),
             hints: Vec::new(),
         };
@@ -122,6 +123,7 @@ impl Ask<'_> {
                 let (number, age) = within2(self.tick.deadline, number, age_of(&plan)).await;
                 if let Ok(number) = &number {
                     outcome.raw = Some(number.raw.clone());
+                    outcome.partial.clone_from(&number.partial);
                     outcome.hints =
                         hints(name, &query.source, number.evaluated_secs, &number.warnings, self.tick.now);
                 } else if let Err(ReadFault::Infinite { raw } | ReadFault::NotNumeric { raw }) = &number {
@@ -181,6 +183,7 @@ impl Ask<'_> {
             unit: SignalName::Cpu.unit(),
             raw: used.as_ref().ok().map(|used| shown(used.cores)),
             max_age_secs: *max_age_secs,
+            partial: None,
             read: used.map(|used| Value {
                 value: used.cores,
                 age: Age::Known {
@@ -209,8 +212,10 @@ impl Ask<'_> {
         let hints = answer.as_ref().map_or(Vec::new(), |ByLabel { evaluated_secs, warnings, .. }| {
             hints(SignalName::Qps, &request.source, *evaluated_secs, warnings, self.tick.now)
         });
+        let partial = answer.as_ref().ok().and_then(|answer| answer.partial.clone());
         let read = answer.and_then(|answer| Buckets::read(&answer, request.unit));
         let mut three = self.three(request, &plan.query, |name| self.of_buckets(name, request, &read, &age));
+        three.iter_mut().for_each(|outcome| outcome.partial.clone_from(&partial));
         three[0].hints = hints;
         Some(three)
     }
@@ -236,6 +241,7 @@ impl Ask<'_> {
                 unit: name.unit(),
                 raw: read.as_ref().ok().map(|value| shown(value.value)),
                 max_age_secs: request.max_age_secs,
+                partial: None,
                 read,
                 hints: Vec::new(),
             }

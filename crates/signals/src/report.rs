@@ -131,6 +131,8 @@ pub struct SignalDetail {
     pub state: State,
     /// Why it is not `Fresh`, or a remark on how a fresh one came about.
     pub why: Option<String>,
+    /// Of which part of the data the value is, in the source's words; `None` when of all of it.
+    pub partial: Option<String>,
     /// Class of the fault behind `why`; `None` when nothing failed.
     pub fault: Option<FaultClass>,
     /// The policy asks for what cannot be had: an unknown or forbidden source, or a query that is no PromQL.

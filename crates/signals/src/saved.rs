@@ -79,6 +79,7 @@ pub fn signal(
         unit: judge::unit_name(name, query.unit),
         raw: number.as_ref().ok().map(|number| number.raw.clone()),
         max_age_secs: query.max_age_secs,
+        partial: number.as_ref().ok().and_then(|number| number.partial.clone()),
         read: judge::judge(query, name, number, age),
         hints: Vec::new(),
     };

@@ -11,12 +11,17 @@ use crate::http::Answer;
 pub(crate) const MAX_SERIES: usize = 1_000;
 /// Most warnings of a source that are passed on.
 const MAX_WARNINGS: usize = 3;
+/// How warnings about the query itself begin. All others say that a part of the data could not be had: Thanos and
+/// Prometheus' remote read answer with what is left.
+const OF_THE_QUERY: &str = "PromQL ";
 
 /// What a query returned.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Returned {
     pub(crate) data: Data,
     pub(crate) warnings: Vec<String>,
+    /// Why the answer is of a part of the data only, where the source says so.
+    pub(crate) partial: Option<String>,
 }
 
 /// By `resultType`.
@@ -97,6 +102,9 @@ struct Envelope {
     error: Option<String>,
     #[serde(default)]
     warnings: Option<Vec<String>>,
+    /// VictoriaMetrics: some storage nodes did not answer.
+    #[serde(default)]
+    is_partial: Option<bool>,
 }
 
 /// Reads an answer of `query` or `query_range`.
@@ -132,7 +140,12 @@ pub(crate) fn parse(answer: &Answer) -> Result<Returned, ReadFault> {
         return Err(ReadFault::TooManySeries { series, limit: MAX_SERIES });
     }
     let warnings = envelope.warnings.unwrap_or_default();
-    Ok(Returned { data, warnings: warnings.iter().take(MAX_WARNINGS).map(|text| printable(text)).collect() })
+    let mut warnings: Vec<String> = warnings.iter().take(MAX_WARNINGS).map(|text| printable(text)).collect();
+    if envelope.is_partial == Some(true) {
+        warnings.insert(0, "some of its storage did not answer (isPartial)".to_owned());
+    }
+    let partial = warnings.iter().find(|text| !text.starts_with(OF_THE_QUERY)).cloned();
+    Ok(Returned { data, warnings, partial })
 }
 
 fn not_prometheus(why: &str, body: &[u8]) -> ReadFault {

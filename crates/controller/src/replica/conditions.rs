@@ -201,11 +201,13 @@ fn lost(report: &SignalReport) -> String {
     use rlscaler_signals::report::{SignalName, State};
     let lost = report.details.iter().filter(|detail| {
         detail.name != SignalName::Price
-            && matches!(detail.state, State::Stale | State::Missing | State::Invalid)
+            && (detail.partial.is_some()
+                || matches!(detail.state, State::Stale | State::Missing | State::Invalid))
     });
     let told = lost.map(|detail| {
         let why = detail.why.as_deref().unwrap_or("no reason given");
-        format!("{} is {} ({why})", detail.name, detail.state.as_str())
+        let state = if detail.partial.is_some() { "incomplete" } else { detail.state.as_str() };
+        format!("{} is {state} ({why})", detail.name)
     });
     told.collect::<Vec<_>>().join("; ")
 }

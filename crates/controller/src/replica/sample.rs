@@ -58,11 +58,15 @@ fn signals(seen: &Seen, known: &mut Known) -> Vec<(SignalName, SignalSample)> {
     let mut samples = Vec::with_capacity(seen.report.details.len());
     for detail in &seen.report.details {
         let failures = known.failures.entry(detail.name).or_default();
-        if matches!(detail.state, State::Stale | State::Missing | State::Invalid) {
+        if detail.partial.is_some() || matches!(detail.state, State::Stale | State::Missing | State::Invalid)
+        {
             *failures += 1;
         }
         let age_secs = match of(seen, detail.name) {
-            Signal::Fresh(reading) | Signal::Stale(reading) | Signal::Estimated(reading) => reading.age_secs,
+            Signal::Fresh(reading)
+            | Signal::Partial(reading)
+            | Signal::Stale(reading)
+            | Signal::Estimated(reading) => reading.age_secs,
             Signal::NotDeclared | Signal::Missing | Signal::Invalid | Signal::NotApplicable => None,
         };
         samples.push((detail.name, SignalSample { age_secs, failures: *failures }));

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use kube::runtime::watcher::Event;
-use rlscaler_core::Signal;
+use rlscaler_core::{Reading, Signal};
 use rlscaler_signals::report::{SignalDetail, SignalName, State};
 use serde_json::{Value, json};
 
@@ -47,6 +47,20 @@ async fn the_signal_that_is_lost_is_named_while_the_others_scale_up() {
     assert!(message.contains("qps is Missing"), "{message}");
 }
 
+// VictoriaMetrics#4531: whoever reads the condition sees that a number is of a part of the data.
+#[tokio::test]
+async fn a_number_of_a_part_of_the_data_is_said_to_be_incomplete_and_lowers_nothing() {
+    let stage = Stage::new(HIGH_QPS);
+    let operator = stage.operator();
+    ticks(&stage, &operator, 8).await;
+    let before = stage.replicas();
+    stage.set_qps(Signal::Partial(Reading { value: 40.0, age_secs: None }));
+    ticks(&stage, &operator, 60).await;
+    assert_eq!(stage.replicas(), before);
+    let message = stage.message("ScalingActive");
+    assert!(message.contains("no scale-down while qps is incomplete"), "{message}");
+}
+
 // Cases 18 and 19.
 #[test]
 fn the_query_and_the_sample_time_arrive_in_status_as_they_were_read() {
@@ -60,6 +74,7 @@ fn the_query_and_the_sample_time_arrive_in_status_as_they_were_read() {
         sample_time: Some(sample_time),
         state: State::Stale,
         why: Some("the newest sample is 300 s old, the limit is 60 s".to_owned()),
+        partial: None,
         fault: None,
         is_misconfigured: false,
     };

@@ -1,6 +1,6 @@
 //! Neighbours of the reports in `docs/cases.md`: the same kinds of fault, met elsewhere.
 
-use rlscaler_core::observation::{Observation, Pods, Signal, Signals};
+use rlscaler_core::observation::{Observation, Pods, Reading, Signal, Signals};
 use rlscaler_core::settings::{DeclaredSignals, Override, Settings};
 
 use crate::service::{Service, bounds, codes, fresh, says, settings, with_fallback};
@@ -84,4 +84,41 @@ fn a_pod_that_never_becomes_ready_does_not_stop_a_raise_that_latency_asks_for() 
     let raised = service.run_spoiled(600.0, 500.0, overloaded);
     assert!(5 < raised.replicas(), "{:?}", codes(&raised));
     assert!(!says(&raised, "RolloutUnhealthy"));
+}
+
+// VictoriaMetrics#4531, Thanos' partial response: what a source sees of a part of its data is a lower bound.
+#[test]
+fn a_part_of_the_data_may_raise_and_never_lowers_and_teaches_nothing() {
+    let part = |value| Signal::Partial(Reading { value, age_secs: Some(15.0) });
+    let mut service = Service::new(settings(), 12);
+    service.run(1_800.0, 800.0);
+    let before = service.replicas;
+    let last = service.run_spoiled(3_600.0, 800.0, |seen| seen.signals.qps = part(300.0));
+    assert_eq!(last.replicas(), before, "{:?}", codes(&last));
+    assert!(says(&last, "SignalLost"));
+    let seen_again = service.tick(800.0, |_| {});
+    assert_eq!(seen_again.replicas(), before, "it was never thought to be less: {:?}", codes(&seen_again));
+    let more = service.run_spoiled(60.0, 1_300.0, |seen| {
+        seen.signals.qps = part(1_300.0);
+        seen.signals.cpu = Signal::Missing;
+    });
+    assert!(before < more.replicas(), "at least so much is asked for: {:?}", codes(&more));
+
+    let mut service = Service::new(settings(), 12);
+    service.run(1_800.0, 800.0);
+    let idle = service.run_spoiled(3_600.0, 0.0, |seen| seen.signals.qps = part(0.0));
+    assert_eq!(idle.replicas(), before, "nothing in a part is not idleness: {:?}", codes(&idle));
+}
+
+#[test]
+fn a_latency_of_a_part_of_the_data_raises_where_the_load_is_lost() {
+    let mut service = Service::new(settings(), 5);
+    service.run(1_800.0, 300.0);
+    let before = service.replicas;
+    let late = service.run_spoiled(300.0, 300.0, |seen| {
+        seen.signals.qps = Signal::Missing;
+        seen.signals.cpu = Signal::Missing;
+        seen.signals.latency = Signal::Partial(Reading { value: 0.6, age_secs: Some(15.0) });
+    });
+    assert!(before < late.replicas(), "{:?}", codes(&late));
 }

@@ -4,7 +4,7 @@ use axum::body::Body;
 use axum::http::Response;
 use rlscaler_core::observation::{Reading, Signal};
 use rlscaler_signals::{
-    Hint, HistoryWindow, PriceRequest, QueryRequest, ReadSignals, SignalName, SignalRequest, State,
+    Hint, HistoryWindow, OnEmpty, PriceRequest, QueryRequest, ReadSignals, SignalName, SignalRequest, State,
 };
 
 use crate::script::*;
@@ -150,7 +150,7 @@ async fn a_price_that_cannot_be_is_not_used_and_told_of() {
 #[tokio::test]
 async fn a_clock_that_is_off_and_a_warning_are_told_of() {
     let body = format!(
-        r#"{{"status":"success","warnings":["partial response"],"data":{{"resultType":"scalar","result":[{},"1"]}}}}"#,
+        r#"{{"status":"success","warnings":["PromQL warning: odd"],"data":{{"resultType":"scalar","result":[{},"1"]}}}}"#,
         NOW - 120
     );
     let script = Script::start(move |_| json(body.clone())).await;
@@ -160,10 +160,52 @@ async fn a_clock_that_is_off_and_a_warning_are_told_of() {
     assert_eq!(
         told,
         [
-            "the source warns about qps: partial response",
+            "the source warns about qps: PromQL warning: odd",
             "the clock of source default is 120 s behind the operator's"
         ]
     );
+}
+
+// Thanos' partial response, VictoriaMetrics#4531, #4721: half of the data looks like half of the load.
+#[tokio::test]
+async fn an_answer_from_a_part_of_the_data_is_not_all_there_is() {
+    let qps = async |part: &'static str, result: &'static str, on_empty| {
+        let body =
+            format!(r#"{{"status":"success",{part}"data":{{"resultType":"vector","result":[{result}]}}}}"#);
+        let script = Script::start(move |_| json(body.clone())).await;
+        let mut request = only_qps("up");
+        request.qps.as_mut().unwrap().on_empty = on_empty;
+        let report = read(&sources(vec![script.source("default")]), &request).await;
+        let told = report.hints.iter().map(|hint| hint.code()).collect::<Vec<_>>();
+        (report.signals.qps, told, report.details[0].clone())
+    };
+    let sample = r#"{"metric":{},"value":[1800000000,"40"]}"#;
+    let part = Signal::Partial(Reading { value: 40.0, age_secs: None });
+    for (extra, why) in [
+        (r#""isPartial":true,"#, "some of its storage did not answer"),
+        (r#""warnings":["receive series from 10.0.0.7:10901: context deadline exceeded"],"#, "10.0.0.7"),
+    ] {
+        let (signal, told, detail) = qps(extra, sample, OnEmpty::Error).await;
+        assert_eq!((signal, told), (part, vec!["SourceWarning"]), "{extra}");
+        assert!(signal.is_lost() && signal.usable().is_none() && detail.partial.is_some());
+        assert_eq!(detail.value.as_deref(), Some("40"), "what was read is shown");
+        assert!(detail.why.clone().unwrap().contains(why), "{detail:?}");
+        let (signal, _, detail) = qps(extra, "", OnEmpty::Zero).await;
+        assert_eq!(signal, Signal::Missing, "nothing in a part is not zero: {detail:?}");
+    }
+    for extra in [r#""isPartial":false,"#, r#""warnings":["PromQL warning: odd"],"#, r#""infos":["x"],"#, ""]
+    {
+        assert_eq!(qps(extra, sample, OnEmpty::Error).await.0.usable(), Some(40.0), "{extra}");
+    }
+}
+
+#[tokio::test]
+async fn a_past_with_holes_is_no_past() {
+    let body = r#"{"status":"success","isPartial":true,"data":{"resultType":"matrix","result":[]}}"#;
+    let script = Script::start(move |_| json(body)).await;
+    let window = HistoryWindow { span_secs: 120, step_secs: 60 };
+    let report = sources(vec![script.source("default")]).history(&only_qps("up"), now(), window).await;
+    assert_eq!((report.history.qps.len(), report.faults.len()), (0, 1), "{:?}", report.faults);
 }
 
 #[tokio::test]
