@@ -57,7 +57,7 @@ pub async fn observe(
         .map_err(|error| blind(&target, "read", &error))?;
     let request = wish::request(&namespace, validated, &scale.selector);
     let pods = pods(ctx, &namespace, &target, &scale, known, now).await?;
-    known.startups.learn(pods.startups.clone());
+    known.startups.learn(pods.startups.clone(), pods.waiting.clone());
 
     let wait_secs = validated.settings.interval_secs * SIGNALS_SHARE;
     let wait_secs = wait_secs.clamp(SIGNALS_WAIT_SECS.0, SIGNALS_WAIT_SECS.1);

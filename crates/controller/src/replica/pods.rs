@@ -43,6 +43,8 @@ pub struct Counted {
     pub cpu_request: Option<f64>,
     /// (pod UID, seconds from creation to Ready) of ready pods that never restarted.
     pub startups: Vec<(String, f64)>,
+    /// (pod UID, seconds since creation) of pods that are not ready.
+    pub waiting: Vec<(String, f64)>,
     /// Pods the selector matched that belong to somebody else.
     pub foreign: u32,
     /// Pods of the target that are terminating or finished.
@@ -151,6 +153,11 @@ fn add(counted: &mut Counted, pod: &Pod, now: Timestamp) {
         return;
     }
     let ready = pod.status.condition("Ready").filter(|ready| ready.status == "True");
+    if ready.is_none()
+        && let Some(created) = pod.metadata.creation_timestamp
+    {
+        counted.waiting.push((pod.metadata.uid.clone(), now.duration_since(created).as_secs_f64()));
+    }
     if let Some(why) = trouble(pod, ready.is_some(), now) {
         counted.pods.unhealthy += 1;
         let owner = pod.metadata.controller().map_or(String::new(), |owner| owner.uid.clone());
