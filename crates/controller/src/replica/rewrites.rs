@@ -12,8 +12,15 @@ use rlscaler_api::status::{MAX_REWRITERS, MAX_REWRITES, RewritesStatus};
 
 /// So many foreign rewrites within [`WINDOW_SECS`] are a quarrel; fewer are a person.
 const QUARREL_REWRITES: usize = MAX_REWRITES;
-/// See [`QUARREL_REWRITES`]. What we wrote and stood for so long ends a quarrel for good. Real time.
+/// See [`QUARREL_REWRITES`]. What we wrote and stood for so long ends a quarrel with a person for good. Real time.
 const WINDOW_SECS: f64 = 600.0;
+/// The same for one tool that comes back by the clock: Argo CD looks every three minutes, Flux every ten, some every
+/// hour. Real time.
+const TOOL_WINDOW_SECS: f64 = 3.0 * 3_600.0;
+/// Field managers of people at a keyboard begin with this; what is applied from a file is no such hand.
+const BY_HAND: &str = "kubectl";
+/// See [`BY_HAND`].
+const FROM_FILES: [&str; 2] = ["kubectl-client-side-apply", "kubectl-apply"];
 /// How long is stood back after the first quarrel; twice as long after each that follows. Real time.
 const STAND_BACK_SECS: f64 = 600.0;
 /// Longest standing back: whoever mended the manifests waits no longer. Real time.
@@ -33,7 +40,7 @@ pub struct Quarrel {
 /// Counts of ours that somebody else overwrote.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Rewrites {
-    /// Of the last minutes; fewer than [`QUARREL_REWRITES`].
+    /// Of the last minutes, and of one tool of the last hours; fewer than [`QUARREL_REWRITES`].
     times: VecDeque<Timestamp>,
     /// What we wrote last and when, as long as it stands.
     ours: Option<(Timestamp, u32)>,
@@ -56,18 +63,19 @@ impl Rewrites {
         let span = |secs: f64| {
             SignedDuration::try_from_secs_f64(secs / time_factor).unwrap_or(SignedDuration::from_secs(600))
         };
-        let window = span(WINDOW_SECS);
+        let (window, tool_window) = (span(WINDOW_SECS), span(TOOL_WINDOW_SECS));
         // A clock that was set back must not make a quarrel last longer.
         let longest = now + span(stand_back_secs(self.quarrels.saturating_sub(1)));
         self.until = self.until.map(|until| until.min(longest));
         self.ours = self.ours.map(|(since, ours)| (since.min(now), ours));
         self.times.iter_mut().for_each(|time| *time = now.min(*time));
-        while self.times.front().is_some_and(|time| *time < now - window) {
-            self.times.pop_front();
-        }
+        self.times.retain(|time| now - tool_window <= *time);
         if self.is_foreign(replicas) {
             let again = writers.as_ref().is_some_and(|writers| *writers == self.writers);
             self.ours = None;
+            if !(again && is_tool(&self.writers)) {
+                self.times.retain(|time| now - window <= *time);
+            }
             if let Some(writers) = writers {
                 self.writers = writers.into_iter().take(MAX_REWRITERS).collect();
             }
@@ -79,7 +87,8 @@ impl Rewrites {
                 self.times.clear();
             }
         }
-        if self.ours.is_some_and(|(since, _)| since + window <= now) {
+        let stands = if is_tool(&self.writers) { tool_window } else { window };
+        if self.ours.is_some_and(|(since, _)| since + stands <= now) {
             self.quarrels = 0;
         }
     }
@@ -128,6 +137,11 @@ impl Rewrites {
             until: until.as_ref().map(|time| time.0),
         }
     }
+}
+
+/// A tool that comes back by itself, as far as names tell; nobody known is none.
+fn is_tool(writers: &[String]) -> bool {
+    writers.iter().any(|writer| !writer.starts_with(BY_HAND) || FROM_FILES.contains(&writer.as_str()))
 }
 
 /// How long is stood back after so many quarrels before, in real time.
@@ -184,9 +198,31 @@ mod tests {
         overwritten(&mut person, 20_000, "kubectl");
         assert_eq!(person.quarrel(at(20_010)), None, "another hand, once");
         rewrites.wrote(at(20_000), 6);
-        rewrites.see(at(20_600), 6, None, 1.0);
-        overwritten(&mut rewrites, 20_700, "argocd");
-        assert_eq!(rewrites.quarrel(at(20_710)), None, "what we wrote had stood: a quarrel starts anew");
+        rewrites.see(at(30_800), 6, None, 1.0);
+        overwritten(&mut rewrites, 30_900, "argocd");
+        assert_eq!(rewrites.quarrel(at(30_910)), None, "what we wrote had stood: a quarrel starts anew");
+    }
+
+    // fluxcd/flux2#1842: Flux looks every ten minutes, and one that is told to every hour.
+    #[test]
+    fn a_tool_that_rewrites_by_the_clock_is_backed_off_from_however_slow_its_clock() {
+        for interval in [180, 600, 3_600] {
+            let mut rewrites = Rewrites::default();
+            let mut overwrites = 0;
+            for secs in (0..86_400).step_by(interval) {
+                let secs = secs as i64;
+                if rewrites.quarrel(at(secs)).is_none() {
+                    overwritten(&mut rewrites, secs, "kustomize-controller");
+                    overwrites += 1;
+                    assert_eq!(
+                        names(&rewrites, secs + 10).is_empty(),
+                        overwrites < 3,
+                        "{interval} s, {secs}"
+                    );
+                }
+            }
+            assert!(overwrites <= 30, "{interval} s: {overwrites} quarrels in a day");
+        }
     }
 
     #[test]
@@ -204,6 +240,11 @@ mod tests {
         for round in 0..10 {
             overwritten(&mut rewrites, round * 400, "kubectl");
             assert_eq!(rewrites.quarrel(at(round * 400 + 10)), None, "round {round}");
+        }
+        let mut rewrites = Rewrites::default();
+        for (round, name) in ["helm", "terraform", "kubectl", "helm", "terraform"].into_iter().enumerate() {
+            overwritten(&mut rewrites, round as i64 * 900, name);
+            assert_eq!(rewrites.quarrel(at(round as i64 * 900 + 10)), None, "several hands, {name}");
         }
     }
 
