@@ -158,11 +158,26 @@ impl Known {
             return Ok(validated.clone());
         }
         let validated = validate(&policy.spec, limits)?;
+        if self.validated.as_ref().is_some_and(|(_, before)| before.target != validated.target) {
+            self.leave_target();
+        }
         if let Some(brain) = &mut self.brain {
             brain.replace_settings(validated.settings.clone());
         }
         self.validated = Some((generation, validated.clone()));
         Ok(validated)
+    }
+
+    /// The policy names another workload from now on: what was learnt of the one before, what it was scaled to and who
+    /// rewrote it say nothing of this one. What status remembers is of the one before, too.
+    fn leave_target(&mut self) {
+        self.brain = None;
+        self.memory = Some(Memory::default());
+        self.startups = Startups::default();
+        self.replica_sets = BTreeMap::new();
+        self.rewrites = Rewrites::default();
+        self.refusal = None;
+        self.history = History::NotAsked;
     }
 
     /// The brain: restored from what was remembered where there is none.
@@ -270,6 +285,30 @@ mod tests {
         known.begin(at(0), 300.0);
         known.begin(at(1_000), 5.0);
         assert_eq!(known.due, Some(at(6_000)));
+    }
+
+    #[test]
+    fn another_target_is_another_service_and_another_edit_is_not() {
+        let stage = crate::fake::Stage::new(0.0);
+        let mut known = Known::default();
+        let seen = |replicas| Observation { time_secs: 1_800_000_000.0, replicas, ..Observation::default() };
+        let mut edited = |generation: i64, name: &str, replicas: u32| {
+            let policy = stage.policy(|policy| {
+                policy["metadata"]["generation"] = generation.into();
+                policy["spec"]["scaleTargetRef"]["name"] = name.into();
+            });
+            let validated = known.settings(&policy, Limits::default()).unwrap();
+            let scaling = known.brain(&policy, &validated, &seen(replicas)).memory().scaling;
+            let start = known.startups.p90_secs();
+            known.brain.as_mut().unwrap().record_scale(1_800_000_000.0, 40, 30);
+            known.startups.learn(vec![("a".into(), 30.0)], vec![]);
+            known.rewrites.wrote(at(0), 30);
+            (scaling.downs.len(), start, scaling.recommendations.iter().map(|entry| entry.high).max())
+        };
+        edited(1, "web", 40);
+        assert_eq!((edited(2, "web", 40).0, edited(3, "web", 40).1), (1, Some(30.0)), "kept");
+        assert_eq!(edited(4, "api", 3), (0, None, Some(3)));
+        assert!(known.rewrites.is_foreign(3), "only what was written since");
     }
 
     #[test]
