@@ -27,7 +27,7 @@ const SUITE: &str = "suites/ablations.toml";
 const CAPACITY_SUITE: &str = "suites/ablations-capacity.toml";
 
 /// Updates of the shipped recipe (`rl::pathwise`).
-const UPDATES: u64 = 4000;
+const UPDATES: u64 = 8000;
 
 /// Which arms, how long and how often.
 #[derive(Debug, Clone, clap::Args)]
@@ -161,7 +161,7 @@ fn seeds(arm: Arm, arguments: &Arguments) -> Vec<(Arm, u64)> {
     }
 }
 
-/// What names the code of a run: the tree of the crates as committed, and whether anything is not.
+/// What names the code of a run: the trees of the crates and suites as committed, and whether anything is not.
 fn code(root: &Path) -> Result<String> {
     let git = |arguments: &[&str]| -> Result<String> {
         let output =
@@ -169,7 +169,9 @@ fn code(root: &Path) -> Result<String> {
         ensure!(output.status.success(), "git {} failed", arguments.join(" "));
         Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
     };
-    let tree: String = git(&["rev-parse", "HEAD:crates"])?.chars().take(12).collect();
+    let [crates, suites] = ["HEAD:crates", "HEAD:suites"].map(|of| git(&["rev-parse", of]));
+    let short = |tree: String| tree.chars().take(12).collect::<String>();
+    let tree = format!("{}-{}", short(crates?), short(suites?));
     let edited = !git(&["status", "--porcelain", "--untracked-files=no", "crates", "suites"])?.is_empty();
     Ok(if edited { format!("{tree}-edited") } else { tree })
 }

@@ -13,7 +13,7 @@ const HALF_LIFE_SECS: f64 = 7.0 * 86_400.0;
 const PRIOR_SECS: f64 = 3_600.0;
 /// The controller aims at this share of what the SLA allows.
 const SET_POINT: f64 = 0.55;
-/// Price of lateness at the set point and 99 %.
+/// Price of lateness at the set point, 99 % and the usual surprise.
 const BASE_PRICE: f64 = 20.0;
 /// Surprise ([`crate::forecast::Forecaster::surprise`]) of a load that needs the base price.
 pub const USUAL_SURPRISE: f64 = 0.0144;
@@ -152,7 +152,7 @@ impl Budget {
         (memory.late + prior * set_point) / (memory.offered + prior)
     }
 
-    /// Price of lateness: base(SLA) * controller * weights * (mean price / price now). `price`: of a replica-hour now.
+    /// Price of lateness: base(SLA) * controller(surprise, late share) * weights * (mean price / price now). `price`: of a replica-hour now.
     #[must_use]
     pub fn lateness_price(&self, settings: &Settings, surprise: f64, price: Option<f64>) -> f64 {
         let allowed = settings.allowed_late();

@@ -337,7 +337,10 @@ fn up(scene: &Scene<'_>, draft: &mut Draft, target: u32) -> u32 {
             let comfortable = ratio <= COMFORT && CPU_HIGH <= utilization && scene.growth <= GROWTH;
             if comfortable && scene.all_ready() && 0 < standing {
                 draft.reasons.push(Reason::LatencyComfortable { ratio, utilization });
-                return standing.max(proven);
+                target = standing.max(proven);
+                if target == standing {
+                    return standing;
+                }
             }
         }
     }
@@ -348,7 +351,7 @@ fn up(scene: &Scene<'_>, draft: &mut Draft, target: u32) -> u32 {
         }
     } else if draft.driver == Driver::Model
         && target == draft.proposed
-        && scene.undone.is_none()
+        && draft.hold_off.is_none_or(|held| held.replicas <= standing)
         && draft.exact.is_some_and(|exact| exact <= scene.settings.tuning.edge_above(f64::from(standing)))
     {
         draft.reasons.push(Reason::Tolerated { wanted: target });

@@ -79,7 +79,7 @@ impl Policy for PlannerOnly {
 /// The next whole number of replicas; at least 1 where any are needed.
 #[must_use]
 pub fn whole(replicas: f64) -> u32 {
-    if 0.0 < replicas { (replicas.ceil() as u32).max(1) } else { 0 }
+    if 0.0 < replicas { replicas.ceil() as u32 } else { 0 }
 }
 
 /// The planner's answer as a real number times the multiplier, as a whole number.

@@ -195,7 +195,7 @@ pub enum Reason {
         /// What was wanted.
         wanted: u32,
     },
-    /// An increase within `behavior.scaleUp.tolerance`.
+    /// An increase within `behavior.scaleUp.tolerance`, or, without one, within the slack around the present count.
     Tolerated {
         /// What was wanted.
         wanted: u32,
@@ -420,7 +420,7 @@ impl fmt::Display for Reason {
             Reason::TooFewReplicas { wanted, min } => write!(f, "{wanted} wanted, minReplicas is {min}"),
             Reason::Deadband { wanted } => write!(f, "a decrease to {wanted} is too small to be worth a change"),
             Reason::Tolerated { wanted } => {
-                write!(f, "an increase to {wanted} is within scaleUp's tolerance")
+                write!(f, "an increase to {wanted} is too small to be worth a change")
             }
             Reason::SignalLost { signal } => {
                 write!(f, "{} cannot be read: no scale-down without it", signal.as_str())

@@ -278,8 +278,7 @@ impl Settings {
 pub struct Tuning {
     /// k: running errors of its own forecasts the planner adds to the demand. Default 1.
     pub safety: f64,
-    /// W: seconds of own answers the number may not fall below, in real time. Default 120 (`learning.md`: 2 minutes
-    /// halves the changes of 30 s at a better score).
+    /// W: seconds of own answers the number may not fall below, in real time. Default 120.
     pub own_max_secs: f64,
     /// Relative decrease that is not worth a change. Default 0.08.
     pub deadband: f64,
@@ -293,7 +292,8 @@ pub struct Tuning {
     pub service_cv2: f64,
     /// Squared coefficient of variation of interarrival times. Default 1 (Poisson).
     pub arrival_cv2: f64,
-    /// The price of lateness follows the error budget. Default true; false leaves it at what the SLA alone makes of it.
+    /// The price of lateness follows the error budget. Default true; false takes the late share to be
+    /// at the set point, whatever came.
     pub follows_budget: bool,
     /// A declared capacity is doubted and trusted by what is seen. Default true; false believes it whatever happens.
     pub learns_capacity: bool,

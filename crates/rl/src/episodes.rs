@@ -156,7 +156,7 @@ pub fn draw(settings: &EpisodeSettings, real: &[Trace], seed: Seed, index: u64) 
     let spare_secs = (trace.duration_secs() - recorded_secs).max(0.0);
     let known = rng.random_bool(settings.known_share);
     let start_secs = spare_secs * rng.random_range(if known { KNOWN_FROM } else { 0.0 }..1.0);
-    let cold = !known && rng.random_bool(settings.cold_share / (1.0 - settings.known_share));
+    let cold = !known && rng.random_bool((settings.cold_share / (1.0 - settings.known_share)).min(1.0));
     let wanted_secs = log_uniform(&mut rng, settings.history_secs);
     let history_secs = match (known, cold) {
         (true, _) => start_secs.min(settings.history_secs.1),

@@ -65,6 +65,8 @@ fn check_pathwise(settings: &PathwiseSettings) -> Result<(), TrainingFault> {
     must("pathwise.deadband", (0.0..1.0).contains(&settings.deadband), || "0 to below 1".into())?;
     must("pathwise.softness_share", (0.0..=1.0).contains(&settings.softness_share), || "0 to 1".into())?;
     at_least_zero("pathwise.late_floor", settings.late_floor)?;
+    at_least_zero("pathwise.raise_slack", settings.raise_slack)?;
+    at_least_zero("pathwise.lower_slack", settings.lower_slack)?;
     at_least_zero("pathwise.end_value_weight", settings.end_value_weight)?;
     let decayed = settings.weight_decay * settings.learning_rate;
     must("pathwise.weight_decay", (0.0..=1.0).contains(&decayed), || {
@@ -80,6 +82,10 @@ fn check_episodes(settings: &EpisodeSettings) -> Result<(), TrainingFault> {
     };
     share("episodes.real_share", settings.real_share)?;
     share("episodes.cold_share", settings.cold_share)?;
+    share("episodes.known_share", settings.known_share)?;
+    must("episodes.cold_share", settings.cold_share + settings.known_share <= 1.0, || {
+        "at most 1 together with episodes.known_share".into()
+    })?;
     share("episodes.squeezed_share", settings.squeezed_share)?;
     share("episodes.drifting_share", settings.drifting_share)?;
     share("episodes.blended_share", settings.blended_share)?;
@@ -140,6 +146,10 @@ mod tests {
             }),
             (Some("episodes.real_share"), |s| s.episodes.real_share = 1.1),
             (Some("episodes.cold_share"), |s| s.episodes.cold_share = f64::NAN),
+            (Some("episodes.cold_share"), |s| s.episodes.cold_share = 0.7),
+            (Some("episodes.known_share"), |s| s.episodes.known_share = 2.0),
+            (Some("pathwise.raise_slack"), |s| s.pathwise.raise_slack = -1.0),
+            (Some("pathwise.lower_slack"), |s| s.pathwise.lower_slack = f64::NAN),
             (Some("episodes.workers"), |s| s.episodes.workers = (3, 2)),
             (Some("episodes.workers"), |s| s.episodes.workers = (0, 2)),
             (None, |s| s.episodes.workers = (2, 2)),

@@ -72,8 +72,8 @@ pub struct PathwiseSettings {
     /// Decoupled weight decay of the layers' weights, biases and gates apart (Loshchilov & Hutter 2019, arXiv
     /// 1711.05101): what no load clearly asks for stays one curve over the price for all loads.
     pub weight_decay: f64,
-    /// Weight of what a critic says will come after a window in the actor's gradient. 0: as measured, it does not pay for
-    /// its time. For the ablations.
+    /// Weight of what a critic says will come after a window in the actor's gradient; 0 in the recipe, for the
+    /// ablations.
     pub end_value_weight: f64,
     /// Parts that the actor does without: seasons, monotone-price, planner. None; for the ablations.
     pub left_out: Vec<Part>,

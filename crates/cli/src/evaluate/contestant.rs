@@ -35,7 +35,7 @@ pub(crate) struct Without {
     pub(crate) estimator: bool,
 }
 
-/// Ends a scaler's name: the price of lateness is what the SLA alone makes of it.
+/// Ends a scaler's name: the price of lateness does not follow what came late.
 const FIXED_PRICE: &str = "+fixed-price";
 
 /// Ends a scaler's name: a declared capacity is believed.

@@ -3,6 +3,7 @@
 use rlscaler_core::decision::Limited;
 use rlscaler_core::observation::Signal;
 use rlscaler_core::settings::{Behavior, Direction, Select, Settings, Step, StepKind};
+use rlscaler_core::{Action, Features, PlannerOnly, Policy, PolicyFault, Reason};
 
 use crate::service::{Service, bounds, codes, fresh, says, settings};
 
@@ -243,4 +244,41 @@ fn a_restless_load_is_followed_downwards_more_and_more_rarely() {
     }
     let within = |hour: u32| changes.iter().filter(|&&tick| tick / 240 == hour).count();
     assert!(3 * within(3) < 2 * within(0), "{} {}", within(0), within(3));
+}
+
+/// Answers as the planner, and is a model.
+struct Same;
+
+impl Policy for Same {
+    fn act(&self, _: &Features) -> Result<Action, PolicyFault> {
+        Ok(Action { multiplier: 1.0, value: 0.0 })
+    }
+
+    fn describe(&self) -> String {
+        "same".into()
+    }
+}
+
+/// Whether a raise was called too small on the way up from 10 pods' load.
+fn held_on_the_way_up(policy: &dyn Policy, tolerance: Option<f64>) -> bool {
+    let mut settings = settings();
+    settings.tuning.raise_slack = rlscaler_core::settings::Tuning::default().raise_slack;
+    settings.behavior.up.tolerance = tolerance;
+    // Without CPU nobody can say that latency is comfortable.
+    settings.declared.cpu = false;
+    let mut service = Service::new(settings, 10);
+    (0..60_u32).any(|tick| {
+        let decision = service.tick_with(policy, 560.0 + 3.0 * f64::from(tick), |seen| {
+            seen.signals.cpu = Signal::Missing;
+        });
+        decision.reasons().iter().any(|reason| matches!(reason, Reason::Tolerated { .. }))
+    })
+}
+
+#[test]
+fn a_models_raise_within_the_slack_is_held_and_a_written_tolerance_takes_its_place() {
+    assert!(held_on_the_way_up(&Same, None), "the slack is a model's");
+    assert!(!held_on_the_way_up(&PlannerOnly, None), "the planner is followed at once");
+    assert!(!held_on_the_way_up(&Same, Some(0.0)), "who writes 0 gets 0");
+    assert!(held_on_the_way_up(&PlannerOnly, Some(0.2)));
 }
