@@ -135,7 +135,7 @@ mod tests {
     #[test]
     fn a_setting_is_refused_one_past_its_limit_and_taken_at_it() {
         type Change = fn(&mut TrainingSettings);
-        let cases: [(Option<&str>, Change); 27] = [
+        let cases: [(Option<&str>, Change); 31] = [
             (Some("episode_count"), |s| s.episode_count = 0),
             (Some("episode_count"), |s| s.episode_count = EPISODES_MAX + 1),
             (Some("episodes.slots"), |s| s.episodes.slots = s.pathwise.window_slots() - 1),
