@@ -81,7 +81,7 @@ pub struct Scene<'a> {
     pub will: Override,
     /// A signal that cannot be acted on.
     pub lost: Option<SignalName>,
-    /// The load fell to zero in one poll and nothing confirms it.
+    /// The load is said to be zero, suddenly or while the pods work, and nothing confirms it.
     pub sudden_zero: bool,
     /// The load can be read.
     pub load_known: bool,

@@ -207,7 +207,7 @@ pub enum Reason {
     },
     /// No load can be read: the count is kept.
     NoLoadSignal,
-    /// The load fell to zero in one poll and nothing confirms it.
+    /// The load is said to be zero, suddenly or while the pods work, and nothing confirms it.
     SuddenZero,
     /// The declared fallback applies.
     FallbackActive {
@@ -427,7 +427,7 @@ impl fmt::Display for Reason {
             }
             Reason::NoLoadSignal => f.write_str("no signal tells the load: the present count is kept"),
             Reason::SuddenZero => {
-                f.write_str("load fell to zero in one poll and nothing confirms it: the present count is kept")
+                f.write_str("load is said to be zero and nothing confirms it: the present count is kept")
             }
             Reason::FallbackActive { replicas, failing_secs } => {
                 write!(f, "signals lost for {} s: at least the fallback's {replicas} replicas", fixed(failing_secs, 0))

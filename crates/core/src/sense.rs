@@ -56,7 +56,7 @@ pub struct Senses {
     pub price: Option<f64>,
     /// The first declared signal that cannot be acted on.
     pub lost: Option<SignalName>,
-    /// The load fell to zero in one poll and nothing confirms it.
+    /// The load is said to be zero, suddenly or while the pods work, and nothing confirms it.
     pub sudden_zero: bool,
 }
 
@@ -99,7 +99,8 @@ pub fn sense(
         cores => cores,
     };
     let others_lost = lost(settings, &signals, seen.replicas, memory);
-    let sudden_zero = is_sudden_zero(settings, now_secs, raw, cores, usual, others_lost.is_some(), memory);
+    let sudden_zero = is_sudden_zero(settings, now_secs, raw, cores, usual, others_lost.is_some(), memory)
+        || is_worked_at(settings, estimator, raw, cores, cpu_pods, memory);
     let read = raw.filter(|_| !sudden_zero).map(|value| Load { value, by_cpu: !settings.declared.qps });
     let load = read.or_else(|| {
         // What CPU, or a part of the data, tells of the requests: good enough to see that there are many more, not for
@@ -132,6 +133,23 @@ fn by_cores(settings: &Settings, estimator: &Estimator, cores: Option<f64>, cpu_
     let (slope, idle) = estimator.cores_per_load().filter(|_| settings.declared.qps)?;
     let busy = cores.filter(|&cores| ZERO < cores)? - idle * f64::from(cpu_pods);
     Some(busy.max(0.0) / slope)
+}
+
+/// No requests, it is said, and yet the pods do more than half of the work they did under load, beyond what they use
+/// idly: a zero that was believed before, when CPU confirmed it, is not believed while that lasts.
+fn is_worked_at(
+    settings: &Settings,
+    estimator: &Estimator,
+    raw: Option<f64>,
+    cores: Option<f64>,
+    cpu_pods: u32,
+    memory: &SenseMemory,
+) -> bool {
+    let says_zero = settings.declared.qps && raw.is_some_and(|raw| raw <= ZERO);
+    let idle = estimator.cores_per_load().map(|(_, idle)| idle * f64::from(cpu_pods));
+    let worked = cores.zip(idle).map(|(cores, idle)| cores - idle);
+    let most = CONFIRMED_SHARE * memory.busy_cores;
+    says_zero && 0.0 < most && worked.is_some_and(|worked| most < worked)
 }
 
 /// The cores behind a sum that some ready pods are missing from: at least the sum, at most as if those pods used what

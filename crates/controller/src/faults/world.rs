@@ -247,6 +247,7 @@ impl World {
         }
     }
 
+    /// A target that is still there is replaced without its pods going: its successor adopts the ReplicaSets.
     pub(crate) fn recreate_target(&mut self, replicas: u32) {
         let now_secs = self.now_secs();
         self.tell(|| format!("the Deployment is created anew with {replicas} replicas"));

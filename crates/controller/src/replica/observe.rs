@@ -12,7 +12,7 @@ use rlscaler_signals::SignalRequest;
 use rlscaler_signals::request::Tick;
 
 use super::apply::FIELD_MANAGER;
-use super::pods::{Counted, count, unknown_replica_sets};
+use super::pods::{Counted, count, owners_are_outdated};
 use super::seen::{Blind, Others, Seen};
 use super::state::Known;
 use super::target::{Parent, Scale, TargetRef, list_pods, list_replica_sets, read_parent, read_scale};
@@ -121,8 +121,8 @@ async fn pods(
         why: format!("the pods of {} {} cannot be listed: {}", target.kind, target.name, words(&error)),
     };
     let pods = call(list_pods(&ctx.client, namespace, &scale.selector)).await.map_err(told)?;
-    if !unknown_replica_sets(&pods, &known.replica_sets).is_empty() {
-        // Asked only when a pod of an unknown ReplicaSet shows up: at the first tick, and once for each rollout.
+    if owners_are_outdated(&pods, &scale.uid, &known.replica_sets) {
+        // At the first tick, once for each rollout, and while not one pod is the target's.
         let listed = call(list_replica_sets(&ctx.client, namespace, &scale.selector)).await.map_err(told)?;
         known.replica_sets = listed.into_iter().take(MAX_REPLICA_SETS).collect();
     }

@@ -128,14 +128,16 @@ pub fn count(pods: &[Pod], target_uid: &str, owned: &BTreeSet<String>, now: Time
     counted
 }
 
-/// ReplicaSets that own pods here and are neither known to be the target's nor known to be foreign.
+/// Whether the owners of the ReplicaSets must be listed again: a pod's ReplicaSet is not known, or all that are known
+/// belong to others. A Deployment created anew adopts the ReplicaSets its predecessor left behind
+/// (`kubectl delete --cascade=orphan`): the same ReplicaSet has another owner then.
 #[must_use]
-pub fn unknown_replica_sets<'a>(pods: &'a [Pod], known: &BTreeMap<String, String>) -> Vec<&'a str> {
-    let owners = pods.iter().filter_map(|pod| pod.metadata.controller());
-    owners
-        .filter(|owner| owner.kind == "ReplicaSet" && !known.contains_key(&owner.uid))
-        .map(|owner| owner.uid.as_str())
-        .collect()
+pub fn owners_are_outdated(pods: &[Pod], target_uid: &str, known: &BTreeMap<String, String>) -> bool {
+    let owners = || pods.iter().filter_map(|pod| pod.metadata.controller());
+    let replica_sets = || owners().filter(|owner| owner.kind == "ReplicaSet");
+    let is_ours = |uid: &str| uid == target_uid || known.get(uid).is_some_and(|owner| owner == target_uid);
+    let none_is_ours = !owners().any(|owner| is_ours(&owner.uid));
+    replica_sets().any(|owner| none_is_ours || !known.contains_key(&owner.uid))
 }
 
 fn is_leaving(pod: &Pod) -> bool {

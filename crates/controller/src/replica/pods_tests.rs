@@ -214,12 +214,24 @@ fn start_up_is_learnt_from_pods_that_never_restarted() {
 }
 
 #[test]
-fn only_unknown_replica_sets_are_asked_about() {
-    let pods = [
-        pod("a", ("ReplicaSet", "rs"), json!({})),
-        pod("b", ("ReplicaSet", "new"), json!({})),
-        pod("c", ("StatefulSet", "db"), json!({})),
-    ];
+fn owners_are_asked_for_when_a_replica_set_is_unknown_and_only_then() {
     let known = BTreeMap::from([("rs".to_owned(), "deployment".to_owned())]);
-    assert_eq!(unknown_replica_sets(&pods, &known), ["new"]);
+    let ours = || pod("a", ("ReplicaSet", "rs"), json!({}));
+    let new = || pod("b", ("ReplicaSet", "new"), json!({}));
+    let database = || pod("c", ("StatefulSet", "db"), json!({}));
+    assert!(!owners_are_outdated(&[ours(), database()], "deployment", &known));
+    assert!(owners_are_outdated(&[ours(), new(), database()], "deployment", &known));
+    assert!(!owners_are_outdated(&[database()], "deployment", &known), "no ReplicaSet could own it");
+}
+
+// `kubectl delete deployment --cascade=orphan`, then the same Deployment again.
+#[test]
+fn a_replica_set_that_a_recreated_target_adopted_is_asked_about_again() {
+    let pods = [pod("a", ("ReplicaSet", "rs"), json!({}))];
+    for before in ["deployment", ""] {
+        let known = BTreeMap::from([("rs".to_owned(), before.to_owned())]);
+        assert!(owners_are_outdated(&pods, "created-anew", &known), "{before:?}");
+    }
+    let known = BTreeMap::from([("rs".to_owned(), "created-anew".to_owned())]);
+    assert!(!owners_are_outdated(&pods, "created-anew", &known));
 }

@@ -135,6 +135,25 @@ fn everything_zero_in_one_poll_holds() {
 
 // Case 2.
 #[test]
+fn a_zero_that_cpu_confirmed_is_believed_no_more_once_the_pods_work_again() {
+    let mut service = falling(settings());
+    service.run_spoiled(30.0, 0.0, |seen| {
+        seen.signals.qps = fresh(0.0);
+        seen.signals.cpu = fresh(0.5);
+        seen.signals.latency = Signal::NotApplicable;
+    });
+    let before = service.replicas;
+    let last = service.run_spoiled(3_600.0, 0.0, |seen| {
+        seen.signals.qps = fresh(0.0);
+        seen.signals.cpu = fresh(8.0);
+        seen.signals.latency = Signal::NotApplicable;
+    });
+    assert!(2 < before && before <= last.replicas(), "{before}: {:?}", codes(&last));
+    assert!(says(&last, "SuddenZero"), "{:?}", codes(&last));
+}
+
+// Case 2.
+#[test]
 fn everything_zero_in_one_poll_holds_where_cpu_is_the_load() {
     let declared = DeclaredSignals { qps: false, latency: true, cpu: true, ..DeclaredSignals::default() };
     let mut service = falling(Settings { declared, ..settings() });
