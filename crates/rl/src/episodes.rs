@@ -19,6 +19,7 @@ use rlscaler_sim::window::{self, Scratch, Window};
 use serde::{Deserialize, Serialize};
 
 use crate::life::{Life, REPLICAS_MAX, SLOT_SECS, Stretch, World};
+use crate::scene::whole;
 
 /// Real traces that training may see. The others are for choosing and for reporting.
 pub const TRAINING_TRACES: [&str; 3] = ["crane_input10", "autothrottle_noisy", "mooncake"];
@@ -345,7 +346,7 @@ fn planner_late_share(world: &World, load: &[f64], planner: &[f32]) -> f64 {
         burn_in: 0,
         softness: 0.0,
     };
-    let orders: Vec<f64> = planner.iter().map(|&n0| f64::from(n0).ceil().max(1.0)).collect();
+    let orders: Vec<f64> = planner.iter().map(|&n0| whole(f64::from(n0))).collect();
     window::cost(&window, &orders, &mut Scratch::default()).late_share
 }
 
