@@ -180,6 +180,7 @@ impl Brain {
     /// What Prometheus remembers; at most once, before the first decide after `new` or `restore`. Samples that are not
     /// finite, negative or out of order are skipped.
     pub fn backfill(&mut self, history: &History) {
+        self.estimator.backfill(&self.settings, history);
         let past = if self.settings.declared.qps { &history.qps } else { &history.cpu };
         let horizon = self.forecaster.horizon_slots();
         let resumed = self.resumed.take();

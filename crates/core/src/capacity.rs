@@ -7,8 +7,11 @@
 //! Three sources, in this order: the declared capacity; cores per request (a pod is busy when it uses its CPU request);
 //! the load per pod at which latency went over its target. Until then only the *proven* load per pod is known.
 
+mod past;
+
 use crate::history::SLOT_SECS;
 use crate::memory::CapacityMemory;
+use crate::observation::History;
 use crate::queue::{Service, late_share, late_share_below};
 use crate::settings::Settings;
 
@@ -107,11 +110,13 @@ pub struct PodSample {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimator {
     memory: CapacityMemory,
+    /// Cores per request in what Prometheus remembers: it need not be remembered here.
+    past: Option<f64>,
 }
 
 impl Default for Estimator {
     fn default() -> Self {
-        Self { memory: CapacityMemory { scale: 1.0, ..CapacityMemory::default() } }
+        Self { memory: CapacityMemory { scale: 1.0, ..CapacityMemory::default() }, past: None }
     }
 }
 
@@ -119,7 +124,7 @@ impl Estimator {
     /// As it was; an empty memory is a fresh estimator.
     #[must_use]
     pub fn restore(memory: &CapacityMemory) -> Self {
-        let mut restored = Self { memory: *memory };
+        let mut restored = Self { memory: *memory, past: None };
         if !(SCALE_MIN..=SCALE_MAX).contains(&restored.memory.scale) {
             restored.memory.scale = 1.0;
         }
@@ -130,6 +135,12 @@ impl Estimator {
     #[must_use]
     pub fn memory(&self) -> CapacityMemory {
         self.memory
+    }
+
+    /// What a request costs, as the past tells; believed until enough was seen live.
+    pub fn backfill(&mut self, settings: &Settings, history: &History) {
+        let is_asked = settings.declared.qps && settings.declared.cpu;
+        self.past = past::cores_per_load(history, settings.time_factor).filter(|_| is_asked);
     }
 
     /// Moves times after the clock was stepped.
@@ -240,7 +251,9 @@ impl Estimator {
     /// a pod that uses little CPU may wait for something else.
     fn declared_share(&self, settings: &Settings, declared: &Service, request: Option<f64>) -> f64 {
         let enough = CONTRADICTION_SAMPLES <= self.memory.sums[0];
-        let known = request.zip(self.cores_per_load().filter(|_| enough && settings.tuning.learns_capacity));
+        let past = self.past.map(|cores| (cores, 0.0));
+        let cost = if enough { self.cores_per_load() } else { past };
+        let known = request.zip(cost.filter(|_| settings.tuning.learns_capacity));
         let Some((request, (slope, idle))) = known else { return 1.0 };
         let share = (request - idle) / slope / declared.rate_per_replica();
         if DECLARED_SHARE_MIN <= share { share.min(1.0) } else { 1.0 }

@@ -1,5 +1,6 @@
 //! The brain from outside: observations in, decisions out.
 
+mod declared;
 mod driving;
 mod explaining;
 mod freshness;
