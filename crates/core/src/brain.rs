@@ -17,6 +17,7 @@ use crate::guardrail::{self, Proposal, Rails, Scene};
 use crate::history::{BIN_SLOTS, SLOT_SECS};
 use crate::hpa::{self, Hpa};
 use crate::influence::{self, Asked};
+use crate::lag::{AGE_MAX_SECS, Lag};
 use crate::memory::{ForecastMemory, Memory};
 use crate::observation::{History, Observation, Signal};
 use crate::planner::{self, Demand};
@@ -35,8 +36,6 @@ const MINUTE_SLOTS: usize = 4;
 const CPU_REQUEST_MIN: f64 = 0.001;
 /// See [`CPU_REQUEST_MIN`].
 const CPU_REQUEST_MAX: f64 = 10_000.0;
-/// A reading is not taken to be older.
-const AGE_MAX_SECS: f64 = 600.0;
 /// A longer start-up is not learnt: an hour.
 const STARTUP_MAX_SECS: f64 = 3_600.0;
 
@@ -51,7 +50,10 @@ pub struct Brain {
     forecaster: Forecaster,
     /// What the forecaster resumed from, until a backfill has put the older past underneath.
     resumed: Option<ForecastMemory>,
+    /// What was handed over by a backfill and not gone through yet.
+    past: Option<Vec<(f64, f64)>>,
     estimator: Estimator,
+    lag: Lag,
     budget: Budget,
     senses: SenseMemory,
     rails: Rails,
@@ -95,7 +97,9 @@ impl Brain {
             slot_shift: 0,
             forecaster: Forecaster::default(),
             resumed: seen_before.then(|| memory.forecast.clone()).filter(|memory| !memory.is_empty()),
+            past: None,
             estimator: Estimator::restore(&memory.capacity),
+            lag: Lag::restore(memory.typical_age_secs),
             budget: Budget::restore(&memory.budget),
             senses: SenseMemory {
                 sudden_zero_since_secs: memory.sudden_zero_since_secs,
@@ -134,6 +138,7 @@ impl Brain {
             self.rails.regression.change_unit();
             self.watch.change_unit();
             self.resumed = None;
+            self.past = None;
         }
         let memory = self.hpa.memory();
         self.hpa = Hpa::stock(hpa_bounds(&settings), settings.time_factor, &memory);
@@ -163,6 +168,7 @@ impl Brain {
             failing_since_secs: self.rails.failing_since_secs,
             sudden_zero_since_secs: self.senses.sudden_zero_since_secs,
             busy_cores: self.senses.busy_cores,
+            typical_age_secs: self.lag.typical_secs(),
             zeroed_by_us: self.rails.zeroed_by_us,
             raised_secs: self.rails.raised_secs.unwrap_or(0.0),
             last_replicas: self.last_replicas,
@@ -178,10 +184,16 @@ impl Brain {
     }
 
     /// What Prometheus remembers; at most once, before the first decide after `new` or `restore`. Samples that are not
-    /// finite, negative or out of order are skipped.
+    /// finite, negative or out of order are skipped. It is gone through at that decide: only then is it known how far
+    /// ahead forecasts have to reach, and so how well they would have done.
     pub fn backfill(&mut self, history: &History) {
         self.estimator.backfill(&self.settings, history);
         let past = if self.settings.declared.qps { &history.qps } else { &history.cpu };
+        self.past = Some(past.clone());
+    }
+
+    /// Goes through the past, with the horizon as it is now.
+    fn go_through(&mut self, past: &[(f64, f64)]) {
         let horizon = self.forecaster.horizon_slots();
         let resumed = self.resumed.take();
         let first_resumed =
@@ -252,7 +264,7 @@ impl Brain {
                     .load
                     .filter(|load| load.by_cpu != self.settings.declared.qps)
                     .map(|load| load.value),
-                age_secs: age_secs(seen).unwrap_or(self.settings.metric_lag_secs),
+                age_secs: load_age_secs(&self.settings, seen).unwrap_or(self.settings.metric_lag_secs),
                 late_share: senses.late_share,
                 capacity: outlook.planned.as_ref().map(|(capacity, _)| capacity),
                 scale: self.estimator.scale(),
@@ -334,7 +346,7 @@ impl Brain {
 
     /// H = start-up + interval + metric lag.
     fn set_horizon(&mut self, startup_secs: f64) {
-        let horizon_secs = startup_secs + self.settings.interval_secs + self.settings.metric_lag_secs;
+        let horizon_secs = startup_secs + self.settings.interval_secs + self.lag.secs(&self.settings);
         self.forecaster.set_horizon((horizon_secs / self.settings.scaled(SLOT_SECS)).ceil() as usize);
     }
 
@@ -358,8 +370,8 @@ fn hpa_bounds(settings: &Settings) -> Bounds {
 }
 
 /// Age of the load's reading, where it is known.
-fn age_secs(seen: &Observation) -> Option<f64> {
-    match seen.signals.qps {
+fn load_age_secs(settings: &Settings, seen: &Observation) -> Option<f64> {
+    match if settings.declared.qps { seen.signals.qps } else { seen.signals.cpu } {
         Signal::Fresh(reading) => reading.age_secs.filter(|age| (0.0..=AGE_MAX_SECS).contains(age)),
         _ => None,
     }

@@ -231,12 +231,14 @@ impl Forecaster {
     #[must_use]
     pub fn memory(&self) -> ForecastMemory {
         let (open_sum, open_count) = self.history.open();
+        // Beyond the horizon, as that may grow.
+        let remembered = REMEMBERED_SLOTS.max(self.horizon_slots);
         ForecastMemory {
             last_slot: self.history.last_slot().unwrap_or(0),
             open_sum,
             open_count,
-            slots: self.history.slots().last(REMEMBERED_SLOTS.max(self.horizon_slots)).to_vec(),
-            open_forecasts: self.forecasts.last(self.horizon_slots).to_vec(),
+            slots: self.history.slots().last(remembered).to_vec(),
+            open_forecasts: self.forecasts.last(remembered).to_vec(),
             error: [self.error.squares, self.error.weight],
             surprises: self.surprises.memory(),
         }

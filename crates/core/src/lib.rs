@@ -16,6 +16,7 @@ pub mod guardrail;
 pub mod history;
 pub mod hpa;
 pub mod influence;
+mod lag;
 pub mod memory;
 pub mod observation;
 pub mod planner;

@@ -98,7 +98,8 @@ pub struct ForecastMemory {
     pub open_count: u32,
     /// Loads of the last slots, oldest first; at most [`crate::history::REMEMBERED_SLOTS`].
     pub slots: Vec<f32>,
-    /// Forecasts not yet due, oldest first; at most [`crate::forecast::MAX_HORIZON_SLOTS`].
+    /// Forecasts not yet due, and as many before them as the horizon may grow, oldest first; at most
+    /// [`crate::forecast::MAX_HORIZON_SLOTS`].
     pub open_forecasts: Vec<f32>,
     /// Running squared relative error of the forecasts, and its weight.
     pub error: [f64; 2],
@@ -266,6 +267,8 @@ pub struct Memory {
     pub sudden_zero_since_secs: Option<f64>,
     /// Cores used while there was load, running mean; 0 when unknown.
     pub busy_cores: f64,
+    /// Typical age of a reading of the load, seconds; 0 when none told its age.
+    pub typical_age_secs: f64,
     /// The 0 replicas are ours.
     pub zeroed_by_us: bool,
     /// When the target's replicas were last seen to have been raised, by whomever; 0: never.

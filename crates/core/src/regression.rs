@@ -94,6 +94,8 @@ fn is_significant(share: f64, allowed: f64, requests: Option<f64>) -> bool {
 pub struct Sight<'a> {
     /// Seconds.
     pub now_secs: f64,
+    /// Seconds by which what is seen lies behind the world.
+    pub lag_secs: f64,
     /// `spec.replicas` of the target.
     pub replicas: u32,
     /// Ready pods.
@@ -218,7 +220,7 @@ impl Regression {
         self.load = sight.load.unwrap_or(self.load);
         let last = *self.memory.downs.last()?;
         self.memory.highest_load = self.memory.highest_load.max(self.load);
-        self.note_lateness(settings, sight, last);
+        self.note_lateness(sight, last);
         self.is_proven(settings, sight, last).then(|| self.undo(settings, sight.now_secs, last))
     }
 
@@ -246,10 +248,10 @@ impl Regression {
     }
 
     /// Since when the objective is broken. What is read before the lag has passed tells of the time before.
-    fn note_lateness(&mut self, settings: &Settings, sight: &Sight<'_>, last: OwnDown) {
+    fn note_lateness(&mut self, sight: &Sight<'_>, last: OwnDown) {
         let memory = &mut self.memory;
         match sight.verdict {
-            Verdict::Broken if settings.metric_lag_secs < sight.now_secs - last.time_secs => {
+            Verdict::Broken if sight.lag_secs < sight.now_secs - last.time_secs => {
                 memory.broken_since_secs.get_or_insert(sight.now_secs);
                 memory.broken_readings += 1;
             }

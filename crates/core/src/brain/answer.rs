@@ -166,7 +166,7 @@ impl Brain {
     fn has_settled(&self, seen: &Observation, tick: &Tick) -> bool {
         let pods = seen.pods;
         let startup_secs = seen.startup_secs.unwrap_or(0.0).max(tick.startup_secs);
-        let shown_secs = startup_secs + self.settings.scaled(WINDOW_SECS) + self.settings.metric_lag_secs;
+        let shown_secs = startup_secs + self.settings.scaled(WINDOW_SECS) + self.lag.secs(&self.settings);
         let since_secs = tick.now_secs - self.rails.raised_secs.unwrap_or(self.started_secs);
         let hangs = 0 < pods.ready && STARTING_TIMES * startup_secs + shown_secs <= since_secs;
         let all_there = (pods.starting == 0 || hangs) && pods.unschedulable == 0 && pods.unhealthy == 0;

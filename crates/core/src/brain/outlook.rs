@@ -159,6 +159,7 @@ impl Brain {
         let overloaded = busy_ratio(seen, outlook).is_some_and(|busy| OVERLOADED <= busy);
         let sight = Sight {
             now_secs: tick.now_secs,
+            lag_secs: self.lag.secs(&self.settings),
             replicas: seen.replicas,
             ready: seen.pods.ready,
             will,

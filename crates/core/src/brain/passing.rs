@@ -4,7 +4,7 @@
 //! with a clock that was set, so that no window is longer or shorter for it; an outage is only as long as was lived
 //! through.
 
-use super::{Brain, Tick};
+use super::{Brain, Tick, load_age_secs};
 use crate::guardrail::Rails;
 use crate::observation::Observation;
 
@@ -42,13 +42,19 @@ impl Brain {
         self.last_replicas = seen.replicas;
         self.last_tick_secs = Some(now_secs);
         let startup_secs = self.startup_secs(seen.startup_secs);
+        let interval = self.settings.interval_secs;
+        let step_secs = if gap_secs.is_finite() { gap_secs.min(STEP_INTERVALS * interval) } else { interval };
+        if let Some(age_secs) = load_age_secs(&self.settings, seen) {
+            self.lag.note(&self.settings, age_secs, step_secs);
+        }
         self.set_horizon(startup_secs);
+        if let Some(past) = self.past.take() {
+            self.go_through(&past);
+        }
         let slot = self.slot_of(now_secs);
         if let Some(newest) = self.forecaster.history().last_slot().filter(|&newest| slot <= newest) {
             self.slot_shift += newest + 1 - slot;
         }
-        let interval = self.settings.interval_secs;
-        let step_secs = if gap_secs.is_finite() { gap_secs.min(STEP_INTERVALS * interval) } else { interval };
         let clock_stepped = by_clock_secs < 0.0;
         Tick { now_secs, step_secs, gap_secs, slot: self.slot_of(now_secs), clock_stepped, startup_secs }
     }

@@ -1,9 +1,9 @@
-//! What is not as it was declared: pods that carry less.
+//! What is not as it was declared: pods that carry less, readings that are older.
 
-use rlscaler_core::observation::History;
+use rlscaler_core::observation::{History, Observation, Signal};
 use rlscaler_core::settings::Settings;
 
-use crate::service::{PER_POD, Service, settings};
+use crate::service::{PER_POD, Service, bounds, settings};
 
 /// When a service begins.
 const NOW_SECS: f64 = 1_000_000.0;
@@ -54,4 +54,41 @@ fn what_is_seen_live_takes_the_place_of_the_past() {
     let as_declared = first(settings(), &past(1.0));
     assert!(as_declared < planner[0] && planner[10] == planner[0], "{planner:?}");
     assert_eq!(planner[29], as_declared, "{planner:?}");
+}
+
+#[test]
+fn readings_that_are_plainly_older_than_declared_lengthen_the_look_ahead() {
+    // A ramp that is seen to go on: the further ahead, the more is needed.
+    let ramp = |age_secs: f64| {
+        let mut service = Service::new(Settings { bounds: bounds(2, 60), ..settings() }, 10);
+        let mut last = 0;
+        for tick in 0..60 {
+            let seen_at = |seen: &mut Observation| {
+                let Signal::Fresh(reading) = &mut seen.signals.qps else { return };
+                reading.age_secs = Some(age_secs);
+            };
+            last = service.tick(200.0 + 20.0 * f64::from(tick), seen_at).planner();
+        }
+        last
+    };
+    assert_eq!(ramp(0.0), ramp(15.0));
+    assert!(ramp(15.0) < ramp(60.0), "{} {}", ramp(15.0), ramp(60.0));
+}
+
+#[test]
+fn a_single_odd_age_does_not_move_the_count() {
+    let (mut usual, mut odd) = (Service::new(settings(), 10), Service::new(settings(), 10));
+    for tick in 0..120 {
+        let qps = 200.0 + 5.0 * f64::from(tick % 60);
+        let expected = usual.tick(qps, |_| {});
+        let found = odd.tick(qps, |seen| {
+            if tick == 40
+                && let Signal::Fresh(reading) = &mut seen.signals.qps
+            {
+                reading.age_secs = Some(600.0);
+            }
+        });
+        assert_eq!(found.replicas(), expected.replicas(), "tick {tick}");
+        assert_eq!(found.reasons(), expected.reasons(), "tick {tick}");
+    }
 }

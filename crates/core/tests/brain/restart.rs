@@ -6,8 +6,13 @@ use rlscaler_core::{Brain, Memory, PlannerOnly};
 
 use crate::service::{Service, bounds, codes, fresh, settings, with_fallback};
 
-/// A day of everything: waves, lost signals, pins, idleness.
+/// A day of everything: waves, old readings, lost signals, pins, idleness.
 fn spoil(tick: u32, seen: &mut Observation) {
+    if (100..250).contains(&tick)
+        && let Signal::Fresh(reading) = &mut seen.signals.qps
+    {
+        reading.age_secs = Some(60.0);
+    }
     match tick % 97 {
         60..=64 => seen.signals.qps = Signal::Missing,
         70 => seen.signals.latency = fresh(0.4),
