@@ -7,6 +7,7 @@
 //! Three sources, in this order: the declared capacity; cores per request (a pod is busy when it uses its CPU request);
 //! the load per pod at which latency went over its target. Until then only the *proven* load per pod is known.
 
+mod density;
 mod past;
 
 use crate::history::SLOT_SECS;
@@ -51,10 +52,6 @@ const VARIATION_MIN: f64 = 0.1;
 const OUTLIER_RATIO: f64 = 2.0;
 /// Most of a pod's CPU that idling may explain.
 const IDLE_SHARE_MAX: f64 = 0.5;
-/// Proven density fades by this per sample, so that what was proven long ago must be proven again: 2 % an hour.
-const DENSITY_FADE: f64 = 0.999_916;
-/// Latency below this share of its target proves that a pod carries its load.
-const COMFORT: f64 = 0.5;
 
 /// A pod that carries less than this, per second, was not measured but imagined.
 const LOAD_PER_POD_MIN: f64 = 1e-6;
@@ -267,32 +264,6 @@ impl Estimator {
         let terms = [1.0, density, cores, density * density, density * cores];
         for (sum, term) in self.memory.sums.iter_mut().zip(terms) {
             *sum = *sum * KEEP_PER_SAMPLE + term;
-        }
-    }
-
-    fn note_density(&mut self, settings: &Settings, sample: &PodSample, density: f64) {
-        let memory = &mut self.memory;
-        if settings.declared.latency {
-            memory.good_density *= DENSITY_FADE;
-        }
-        let long_steady = settings.scaled(STEADY_SECS) <= sample.now_secs - memory.steady_since_secs;
-        if !settings.declared.latency && memory.good_density <= 0.0 && sample.all_ready && long_steady {
-            // Nothing will ever prove a density: what the service was run with is kept.
-            memory.good_density = density;
-        }
-        let Some(ratio) = sample.latency_ratio else { return };
-        if ratio <= COMFORT && sample.all_ready && long_steady {
-            memory.good_density = memory.good_density.max(density);
-            if 0.0 < memory.bad_density {
-                memory.bad_density = memory.bad_density.max(density);
-            }
-        }
-        let busy = sample.utilization.is_none_or(|utilization| 0.5 <= utilization);
-        if 1.0 < ratio && sample.all_ready && long_steady && busy {
-            let worst = density * if ratio < 2.0 { 0.95 } else { 0.85 };
-            let known = if memory.bad_density <= 0.0 { worst } else { memory.bad_density };
-            memory.bad_density = known.min(worst);
-            memory.good_density = memory.good_density.min(memory.bad_density);
         }
     }
 
