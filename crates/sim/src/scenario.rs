@@ -9,6 +9,7 @@ use rlscaler_core::settings::{Bounds, Capacity, DeclaredSignals, Objective, Weig
 use rlscaler_core::{History, Settings};
 
 use crate::fault::Fault;
+use crate::fluid::Fluid;
 use crate::profile::Profile;
 use crate::seed::Seed;
 use crate::trace::Trace;
@@ -124,6 +125,13 @@ impl Scenario {
     #[must_use]
     pub fn rate_at(&self, time_secs: f64) -> f64 {
         self.trace.rate_at(self.start_secs + time_secs)
+    }
+
+    /// Share of requests that are late without any wait, as they take too long by themselves: no number of replicas
+    /// avoids it.
+    #[must_use]
+    pub fn late_anyway(&self) -> f64 {
+        Fluid::new(&self.profile.service, self.dispersion).late_without_wait(self.true_capacity)
     }
 
     /// Decisions in the run.

@@ -200,3 +200,16 @@ fn the_clairvoyant_meets_the_target_at_less_than_any_hpa() {
         assert!(floor.replica_secs < other.replica_secs || 0.01 < other.late_share(), "{name}");
     }
 }
+
+#[test]
+fn what_is_late_anyway_is_late_with_many_times_the_pods_it_takes() {
+    for true_capacity in [0.7, 1.0, 1.3] {
+        let mut scenario = scenario();
+        scenario.true_capacity = true_capacity;
+        Arc::make_mut(&mut scenario.profile).min_replicas = 40;
+        let late = run(&scenario, "hpa:60", Level::Fast, |_, _| {}).late_share();
+        let anyway = scenario.late_anyway();
+        assert!((late - anyway).abs() <= 0.01 * anyway, "capacity {true_capacity}: {late} {anyway}");
+    }
+    assert!(scenario().late_anyway() < 0.000_2);
+}

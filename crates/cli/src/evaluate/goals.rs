@@ -137,7 +137,10 @@ pub(crate) struct RobustPart {
     pub(crate) cells: usize,
     /// In how many the late share is more than twice that of the same cell where all is as told, and more than 0.02 %.
     pub(crate) doubled: usize,
-    /// In how many of these the SLA is missed.
+    /// In how many of these it could not be otherwise, however many replicas there are: so many requests take too long
+    /// by themselves, without any wait.
+    pub(crate) doubled_anyway: usize,
+    /// In how many of all these the SLA is missed.
     pub(crate) doubled_and_missed: usize,
     /// Decisions outside of the bounds, in cells of every role.
     pub(crate) outside_bounds: u64,
@@ -227,6 +230,8 @@ pub(super) struct Line {
     outside_bounds: u64,
     /// What the scaler came to in the same cell where all is as told.
     as_told: Option<Point>,
+    /// Share of requests that are late without any wait.
+    late_anyway: f64,
     /// `hpa:tuned`.
     tuned: Point,
     /// Every setting of the HPA.
@@ -295,6 +300,7 @@ fn line(
         changes_per_hour: cell.measures.changes_per_hour,
         outside_bounds: cell.outside_bounds,
         as_told: None,
+        late_anyway: case.scenario.late_anyway(),
         tuned_changes_per_hour,
         over_hpa: count::over(&curve, &hpa, &tuned),
         over_planner,

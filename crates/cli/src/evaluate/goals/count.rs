@@ -230,18 +230,19 @@ fn cold_part(cold: &[&Line], misses: &mut Vec<MissPart>) -> ColdPart {
 }
 
 fn robust_part(robust: &[&Line], outside_bounds: u64, misses: &mut Vec<MissPart>) -> RobustPart {
-    let (mut doubled, mut doubled_and_missed) = (0, 0);
+    let (mut doubled, mut doubled_anyway, mut doubled_and_missed) = (0, 0, 0);
     for line in robust {
         let Some(as_told) = &line.as_told else { continue };
         let most = LATE_FACTOR_MAX * as_told.late_share.max(LATE_FLOOR);
         if most < line.own.late_share {
             doubled += 1;
+            doubled_anyway += usize::from(most < line.late_anyway);
             doubled_and_missed += usize::from(!reaches(line, &line.own));
             misses.push(MissPart::new(6, line, &Point { setting: AS_TOLD.to_owned(), ..as_told.clone() }));
         }
     }
     let holds = (!robust.is_empty()).then_some(doubled == 0 && outside_bounds == 0);
-    RobustPart { cells: robust.len(), doubled, doubled_and_missed, outside_bounds, holds }
+    RobustPart { cells: robust.len(), doubled, doubled_anyway, doubled_and_missed, outside_bounds, holds }
 }
 
 #[cfg(test)]

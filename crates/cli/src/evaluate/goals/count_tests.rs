@@ -19,6 +19,7 @@ fn line(own: Point) -> Line {
         tuned_changes_per_hour: 4.0,
         outside_bounds: 0,
         as_told: None,
+        late_anyway: 0.0,
         tuned: point(0.009, 10.0),
         hpa: vec![point(0.009, 10.0), point(0.002, 14.0)],
         over_hpa: None,
@@ -103,6 +104,11 @@ fn a_late_share_may_double_where_something_is_wrong_and_no_decision_may_leave_th
         let RobustPart { doubled, doubled_and_missed, holds, .. } = part(&[robust(late, as_told)]).robust;
         assert_eq!((doubled, doubled_and_missed), expected, "{late} {as_told}");
         assert_eq!(holds, Some(doubled == 0));
+    }
+    for (late_anyway, expected) in [(0.003_9, 0), (0.004, 0), (0.004_1, 1)] {
+        let slow = Line { late_anyway, ..robust(0.005, 0.002) };
+        let RobustPart { doubled, doubled_anyway, holds, .. } = part(&[slow]).robust;
+        assert_eq!((doubled, doubled_anyway, holds), (1, expected, Some(false)), "{late_anyway}");
     }
     let outside = Line { outside_bounds: 1, ..robust(0.0, 0.0) };
     assert_eq!(part(&[outside]).robust.holds, Some(false));
