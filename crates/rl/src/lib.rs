@@ -17,6 +17,7 @@ pub mod manifest;
 mod mlp;
 pub mod model;
 pub mod model_file;
+pub mod muon;
 pub mod network;
 pub mod optimiser;
 pub mod pathwise;

@@ -39,22 +39,24 @@ impl Adam {
         Self { updates: 0, mean: zeros.clone(), square: zeros }
     }
 
-    /// One update of `weights` against `gradients`.
+    /// One update of `weights` against `gradients`. A tensor whose gradient is empty is left to others, with its moments.
     pub fn step(&mut self, settings: &AdamSettings, weights: &mut [Vec<f32>], gradients: &[Vec<f32>]) {
         let rate = learning_rate(settings, self.updates);
         self.updates += 1;
         let exponent = i32::try_from(self.updates).unwrap_or(i32::MAX);
         let mean_scale = 1.0 / (1.0 - BETA1.powi(exponent));
         let square_scale = 1.0 / (1.0 - BETA2.powi(exponent));
-        let moments = self.mean.iter_mut().flatten().zip(self.square.iter_mut().flatten());
-        let pairs = weights.iter_mut().flatten().zip(gradients.iter().flatten());
-        for ((mean, square), (weight, &gradient)) in moments.zip(pairs) {
-            let gradient = f64::from(gradient);
-            let next_mean = BETA1 * f64::from(*mean) + (1.0 - BETA1) * gradient;
-            let next_square = BETA2 * f64::from(*square) + (1.0 - BETA2) * gradient * gradient;
-            (*mean, *square) = (next_mean as f32, next_square as f32);
-            let step = rate * next_mean * mean_scale / ((next_square * square_scale).sqrt() + EPSILON);
-            *weight = (f64::from(*weight) - step) as f32;
+        let moments = self.mean.iter_mut().zip(self.square.iter_mut());
+        for ((mean, square), (weights, gradients)) in moments.zip(weights.iter_mut().zip(gradients)) {
+            let numbers = mean.iter_mut().zip(square).zip(weights.iter_mut().zip(gradients));
+            for ((mean, square), (weight, &gradient)) in numbers {
+                let gradient = f64::from(gradient);
+                let next_mean = BETA1 * f64::from(*mean) + (1.0 - BETA1) * gradient;
+                let next_square = BETA2 * f64::from(*square) + (1.0 - BETA2) * gradient * gradient;
+                (*mean, *square) = (next_mean as f32, next_square as f32);
+                let step = rate * next_mean * mean_scale / ((next_square * square_scale).sqrt() + EPSILON);
+                *weight = (f64::from(*weight) - step) as f32;
+            }
         }
     }
 }
@@ -112,6 +114,15 @@ mod tests {
             adam.step(&SETTINGS, &mut weights, &gradients);
         }
         assert!((weights[0][0] - 1.0).abs() < 0.01 && (weights[0][1] - 2.0).abs() < 0.01, "{weights:?}");
+    }
+
+    #[test]
+    fn a_tensor_without_a_gradient_is_left_to_others() {
+        let (mut weights, mut adam) = (vec![vec![1.0_f32], vec![1.0]], Adam::new(&[vec![0.0], vec![0.0]]));
+        adam.mean[0][0] = 7.0;
+        adam.step(&SETTINGS, &mut weights, &[vec![], vec![1.0]]);
+        assert_eq!((weights[0][0], adam.mean[0][0]), (1.0, 7.0));
+        assert!(weights[1][0] < 1.0);
     }
 
     #[test]
