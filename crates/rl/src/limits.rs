@@ -8,6 +8,9 @@ use crate::training::{EPISODES_MAX, TrainingFault, TrainingSettings};
 /// Most slots over all episodes: their features take 300 bytes a slot, and a run is to stay below 2 GiB.
 pub const EPISODE_SLOTS_MAX: u64 = 6_000_000;
 
+/// Most renewals: beyond as many as updates they would only cost time.
+pub const RENEWALS_MAX: u64 = UPDATES_MAX;
+
 /// Most windows of an update; more only cost time.
 pub const BATCH_MAX: usize = 4096;
 
@@ -29,10 +32,11 @@ pub const DRIFT_MAX: f64 = 5.0;
 /// # Errors
 /// The first setting that no run can have.
 pub(crate) fn check(settings: &TrainingSettings) -> Result<(), TrainingFault> {
-    let TrainingSettings { episode_count, episodes, pathwise } = settings;
+    let TrainingSettings { episode_count, renewals, episodes, pathwise } = settings;
     let window_slots = pathwise.window_slots();
     let slots = episode_count.saturating_mul(episodes.slots as u64);
     must("episode_count", (1..=EPISODES_MAX).contains(episode_count), || format!("1 to {EPISODES_MAX}"))?;
+    must("renewals", *renewals <= RENEWALS_MAX, || format!("at most {RENEWALS_MAX}"))?;
     check_pathwise(pathwise)?;
     must("episodes.slots", window_slots <= episodes.slots, || {
         format!("at least the {window_slots} slots of a window")
@@ -56,6 +60,7 @@ fn check_pathwise(settings: &PathwiseSettings) -> Result<(), TrainingFault> {
         format!("at most {WINDOW_SLOTS_MAX} with pathwise.burn_in_slots")
     })?;
     at_least_zero("pathwise.learning_rate", settings.learning_rate)?;
+    at_least_zero("pathwise.matrix_learning_rate", settings.matrix_learning_rate)?;
     at_least_zero("pathwise.gradient_norm_max", settings.gradient_norm_max)?;
     at_least_zero("pathwise.change_price", settings.change_price)?;
     at_least_zero("pathwise.softness_first", settings.softness_first)?;
@@ -135,9 +140,10 @@ mod tests {
     #[test]
     fn a_setting_is_refused_one_past_its_limit_and_taken_at_it() {
         type Change = fn(&mut TrainingSettings);
-        let cases: [(Option<&str>, Change); 31] = [
+        let cases: [(Option<&str>, Change); 32] = [
             (Some("episode_count"), |s| s.episode_count = 0),
             (Some("episode_count"), |s| s.episode_count = EPISODES_MAX + 1),
+            (Some("renewals"), |s| s.renewals = RENEWALS_MAX + 1),
             (Some("episodes.slots"), |s| s.episodes.slots = s.pathwise.window_slots() - 1),
             (None, |s| s.episodes.slots = s.pathwise.window_slots()),
             (None, |s| s.episodes.slots = (EPISODE_SLOTS_MAX / s.episode_count) as usize),

@@ -22,6 +22,7 @@ use crate::episodes::Episode;
 use crate::head::{self, ANCHORS, LOG_MULTIPLIER_LIMIT, PRICE_MAX, PRICE_MIN};
 use crate::left_out::Part;
 use crate::mlp::{self, Mlp};
+use crate::muon;
 use crate::optimiser::{self, Adam, AdamSettings, clip};
 use crate::scene::{Draw, Ordered, Scene};
 use crate::tail::{self, Horizon};
@@ -50,6 +51,9 @@ pub struct PathwiseSettings {
     pub updates: u64,
     /// Learning rate of the first update; it falls to 0 along a cosine.
     pub learning_rate: f64,
+    /// The same of the actor's two hidden weight matrices, whose steps turn them in every direction alike ([`crate::muon`]). 0.008
+    /// is 2 % less loss than Adam after as many updates.
+    pub matrix_learning_rate: f64,
     /// Largest norm of the actor's gradient, and of the critic's.
     pub gradient_norm_max: f64,
     /// Slots of a window that are simulated and not counted: the longest start-up drawn.
@@ -88,8 +92,9 @@ impl Default for PathwiseSettings {
             deadband: Tuning::default().deadband,
             raise_slack: Tuning::default().raise_slack,
             lower_slack: Tuning::default().lower_slack,
-            updates: 8000,
+            updates: 12_000,
             learning_rate: 3e-3,
+            matrix_learning_rate: 8e-3,
             gradient_norm_max: 1.0,
             burn_in_slots: 20,
             counted_slots: 44,
@@ -208,6 +213,7 @@ pub fn update(
     let gradient_norm = clip(&mut gradients[..critic], settings.gradient_norm_max);
     clip(&mut gradients[critic..], settings.gradient_norm_max);
     let rate = optimiser::learning_rate(&settings.adam(), number);
+    turn_matrices(learner, settings, &mut gradients);
     learner.adam.step(&settings.adam(), learner.weights.values_mut(), &gradients);
     let keep = (1.0 - rate * settings.weight_decay) as f32;
     for (shape, values) in layout(learner.weights.features()).iter().zip(learner.weights.values_mut()) {
@@ -221,6 +227,23 @@ pub fn update(
         tail.step(&settings.adam(), gradients, settings.gradient_norm_max);
     }
     Ok(report(number, &lessons, gradient_norm))
+}
+
+/// The weight matrices that [`muon`] moves.
+const TURNED: [&str; 2] = ["actor.first.weight", "actor.second.weight"];
+
+/// One step of the actor's hidden matrices; their gradients are taken.
+fn turn_matrices(learner: &mut Learner, settings: &PathwiseSettings, gradients: &mut [Vec<f32>]) {
+    let adam = AdamSettings { learning_rate: settings.matrix_learning_rate, ..settings.adam() };
+    let rate = optimiser::learning_rate(&adam, learner.adam.updates) as f32;
+    for (place, shape) in layout(learner.weights.features()).iter().enumerate() {
+        if TURNED.contains(&shape.name) {
+            let gradient = std::mem::take(&mut gradients[place]);
+            let step = muon::step(&mut learner.adam.mean[place], &gradient, shape.dims[0]);
+            let weights = learner.weights.values_mut()[place].iter_mut();
+            weights.zip(step).for_each(|(weight, step)| *weight -= rate * step);
+        }
+    }
 }
 
 /// Windows that go through the networks together: their activations fit into a core's cache, and are small enough for

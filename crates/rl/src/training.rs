@@ -3,12 +3,13 @@
 //! In: [`TrainingSettings`], a seed, perhaps a checkpoint. Out: the learner, and its two files. A function of its
 //! arguments on one machine. Never: a clock, a file; who calls it keeps time, writes and draws progress.
 
-use std::collections::BTreeMap;
-use std::ops::ControlFlow;
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::{ControlFlow, Range};
 
 use rayon::prelude::*;
 use rlscaler_core::features;
 use rlscaler_sim::seed::Seed;
+use rlscaler_sim::trace::Trace;
 use serde::{Deserialize, Serialize};
 
 use crate::builtin::schema;
@@ -27,8 +28,11 @@ pub const EPISODES_MAX: u64 = 20_000;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TrainingSettings {
-    /// Episodes drawn before the first update; windows are drawn from them for the whole run. 500 MB.
+    /// Episodes that windows are drawn from at any time. 8,000 take 570 MB.
     pub episode_count: u64,
+    /// How often in the run a tenth of them, the oldest, gives way to new ones. From 6,000 episodes that stay, a net learns
+    /// the episodes: from twice as many the same updates lose a third less to the best rule on loads it has not seen.
+    pub renewals: u64,
     /// What they are drawn from.
     pub episodes: EpisodeSettings,
     /// How to learn.
@@ -38,7 +42,8 @@ pub struct TrainingSettings {
 impl Default for TrainingSettings {
     fn default() -> Self {
         Self {
-            episode_count: 6000,
+            episode_count: 8000,
+            renewals: 40,
             episodes: EpisodeSettings::default(),
             pathwise: PathwiseSettings::default(),
         }
@@ -79,17 +84,62 @@ impl TrainingSettings {
     }
 }
 
-/// Draws the episodes of a run. Runs on the rayon pool it is called in.
+/// Draws the episodes a run begins with. Runs on the rayon pool it is called in.
 #[must_use]
 pub fn draw_episodes(settings: &TrainingSettings, seed: Seed) -> Vec<Episode> {
-    let real = episodes::training_traces();
-    let draw = |index| episodes::draw(&settings.episodes, &real, seed, index);
-    let drawn: Vec<Episode> = (0..settings.episode_count).into_par_iter().map(draw).collect();
-    // A trace shorter than an episode gives a shorter one; below a window it teaches nothing.
-    let mut drawn: Vec<Episode> =
-        drawn.into_iter().filter(|episode| settings.pathwise.window_slots() <= episode.slots()).collect();
-    left_out::hide(&settings.pathwise.left_out, &mut drawn);
-    drawn
+    let mut pool = Pool::default();
+    // Without an episode there is nothing to train on, which whoever draws them sees.
+    let _ = pool.renew(settings, &episodes::training_traces(), seed, 0);
+    pool.episodes
+}
+
+/// The episodes that windows are drawn from just now: a function of settings, seed and the updates made.
+#[derive(Default)]
+struct Pool {
+    /// In the order they were drawn in.
+    episodes: Vec<Episode>,
+    /// Which batches they are.
+    batches: Range<u64>,
+    /// Episodes of each.
+    lengths: VecDeque<usize>,
+}
+
+/// Batches of a pool; one gives way at a time.
+const BATCHES: u64 = 10;
+
+impl Pool {
+    /// Makes it what it is after `updates`.
+    fn renew(
+        &mut self,
+        settings: &TrainingSettings,
+        real: &[Trace],
+        seed: Seed,
+        updates: u64,
+    ) -> Result<(), TrainingFault> {
+        let TrainingSettings { episode_count, renewals, .. } = *settings;
+        let first = (updates * (renewals + 1) / settings.pathwise.updates.max(1)).min(renewals);
+        while self.batches.start < first {
+            self.episodes.drain(..self.lengths.pop_front().unwrap_or(0));
+            self.batches.start += 1;
+        }
+        for batch in self.batches.end.max(first)..first + BATCHES {
+            let indices = batch * episode_count / BATCHES..(batch + 1) * episode_count / BATCHES;
+            let draw = |index| episodes::draw(&settings.episodes, real, seed, index);
+            let drawn: Vec<Episode> = indices.into_par_iter().map(draw).collect();
+            // A trace shorter than an episode gives a shorter one; below a window it teaches nothing.
+            let long = |episode: &Episode| settings.pathwise.window_slots() <= episode.slots();
+            let mut drawn: Vec<Episode> = drawn.into_iter().filter(long).collect();
+            left_out::hide(&settings.pathwise.left_out, &mut drawn);
+            self.lengths.push_back(drawn.len());
+            self.episodes.append(&mut drawn);
+        }
+        self.batches = first..first + BATCHES;
+        if self.episodes.is_empty() {
+            let expected = "a window that fits into the traces".into();
+            return Err(TrainingFault::Setting { field: "pathwise.counted_slots", expected });
+        }
+        Ok(())
+    }
 }
 
 /// Trains to the end of the settings, or until `observe` breaks off. `observe` is called after every update with the
@@ -107,14 +157,13 @@ pub fn run(
     let resumed = resume
         .map(|bytes| checkpoint::read(bytes, features::WIDTH, &settings.fingerprint(seed)))
         .transpose()?;
-    let episodes = draw_episodes(settings, seed);
-    if episodes.is_empty() {
-        let expected = "a window that fits into the traces".into();
-        return Err(TrainingFault::Setting { field: "pathwise.counted_slots", expected });
-    }
-    let mut learner = resumed.unwrap_or_else(|| Learner::new(features::WIDTH, &episodes, seed));
+    let real = episodes::training_traces();
+    let mut pool = Pool::default();
+    pool.renew(settings, &real, seed, resumed.as_ref().map_or(0, |learner| learner.adam.updates))?;
+    let mut learner = resumed.unwrap_or_else(|| Learner::new(features::WIDTH, &pool.episodes, seed));
     while learner.adam.updates < settings.pathwise.updates {
-        let report = pathwise::update(&mut learner, &settings.pathwise, &episodes, seed)?;
+        pool.renew(settings, &real, seed, learner.adam.updates)?;
+        let report = pathwise::update(&mut learner, &settings.pathwise, &pool.episodes, seed)?;
         if observe(&learner, &report).is_break() {
             break;
         }
@@ -158,4 +207,33 @@ pub fn files(learner: &Learner, provenance: Provenance<'_>) -> (Vec<u8>, String)
         left_out,
     };
     (bytes, manifest.to_json())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn episodes_give_way_a_tenth_at_a_time_and_are_the_same_however_the_run_came_there() {
+        let mut settings = TrainingSettings { episode_count: 20, renewals: 6, ..TrainingSettings::default() };
+        settings.pathwise.updates = 70;
+        settings.episodes.slots = 70;
+        settings.episodes.real_share = 0.0;
+        settings.episodes.history_secs = (300.0, 600.0);
+        settings.episodes.known_share = 0.0;
+        let mut pool = Pool::default();
+        let mut after = |updates: u64| {
+            pool.renew(&settings, &[], Seed(5), updates).expect("long enough");
+            pool.episodes.clone()
+        };
+        let first = after(0);
+        assert_eq!(first.len(), 20);
+        assert!(after(9) == first);
+        let next = after(10);
+        assert!(next[..18] == first[2..] && next[18..] != first[..2]);
+        let late = after(69);
+        let mut resumed = Pool::default();
+        resumed.renew(&settings, &[], Seed(5), 69).expect("long enough");
+        assert!(late == resumed.episodes && late[..8] == first[12..]);
+    }
 }
