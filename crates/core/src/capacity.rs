@@ -23,6 +23,11 @@ const DOUBT: f64 = 1.02;
 const TRUST: f64 = 0.99;
 /// Most such steps that one undone scale-down is worth: a tenth.
 const UNDONE_STEPS: u32 = 5;
+/// A doubt that CPU does not share fades, with this half-life: a load that jumps is late with pods that are as strong as
+/// declared, and a doubt kept for good would pay for that for ever.
+const DOUBT_HALF_LIFE_SECS: f64 = 1_800.0;
+/// CPU contradicts a doubt where it says that a pod carries this share of what was declared.
+const WITNESS_SHARE_MIN: f64 = 0.9;
 /// Late share that contradicts "safe".
 const LATE: f64 = 0.05;
 /// Limits of the factor: a capacity misjudged by more than this is misdeclared, and needs a person.
@@ -247,13 +252,16 @@ impl Estimator {
     /// What CPU says of the declared capacity: its share that a pod really carries, at most 1. CPU may doubt, not trust:
     /// a pod that uses little CPU may wait for something else.
     fn declared_share(&self, settings: &Settings, declared: &Service, request: Option<f64>) -> f64 {
+        let share = self.share_by_cpu(declared, request).filter(|_| settings.tuning.learns_capacity);
+        share.filter(|share| DECLARED_SHARE_MIN <= *share).map_or(1.0, |share| share.min(1.0))
+    }
+
+    /// Share of the declared capacity at which a pod would use its CPU request; `None` while too little was seen.
+    fn share_by_cpu(&self, declared: &Service, request: Option<f64>) -> Option<f64> {
         let enough = CONTRADICTION_SAMPLES <= self.memory.sums[0];
         let past = self.past.map(|cores| (cores, 0.0));
-        let cost = if enough { self.cores_per_load() } else { past };
-        let known = request.zip(cost.filter(|_| settings.tuning.learns_capacity));
-        let Some((request, (slope, idle))) = known else { return 1.0 };
-        let share = (request - idle) / slope / declared.rate_per_replica();
-        if DECLARED_SHARE_MIN <= share { share.min(1.0) } else { 1.0 }
+        let (slope, idle) = if enough { self.cores_per_load() } else { past }?;
+        Some((request? - idle) / slope / declared.rate_per_replica())
     }
 
     fn regress(&mut self, density: f64, mut cores: f64) {
@@ -307,6 +315,12 @@ impl Estimator {
             self.memory.extremes[1].max(self.memory.extremes_before[1]),
         ];
         let slots = (sample.step_secs / settings.scaled(SLOT_SECS)).min(1.0);
+        let request = sample.pod_cpu_request.filter(|&request| 0.0 < request);
+        let by_cpu = declared_service(settings).and_then(|declared| self.share_by_cpu(&declared, request));
+        if 1.0 < scale && by_cpu.is_some_and(|share| WITNESS_SHARE_MIN <= share) {
+            let keep = (-sample.step_secs / settings.scaled(DOUBT_HALF_LIFE_SECS)).exp2();
+            self.memory.scale = scale.powf(keep);
+        }
         if late && !idle && 0.0 < lowest && !over(highest, settings.allowed_late().min(LATE)) {
             self.memory.scale = (self.memory.scale * DOUBT.powf(slots)).min(SCALE_MAX);
         } else if !late && over(lowest, LATE) {
@@ -439,6 +453,24 @@ mod tests {
         }
         let trusted = estimator.scale();
         assert!(trusted < doubted && 1.1 < trusted, "{trusted}");
+    }
+
+    #[test]
+    fn a_doubt_that_cpu_does_not_share_fades_and_one_it_cannot_judge_stays() {
+        let after_an_hour_in_time = |cores: Option<f64>| {
+            let (settings, mut estimator) = (settings(Some(WEB)), Estimator::default());
+            let tick =
+                |at: u32, ratio: f64| PodSample { cores, latency_ratio: Some(ratio), ..sample(at, 280.0, 5) };
+            (0..24).for_each(|at| estimator.learn(&settings, &tick(at, 1.4)));
+            let doubted = estimator.scale();
+            (24..264).for_each(|at| estimator.learn(&settings, &tick(at, 0.9)));
+            (doubted, estimator.scale())
+        };
+        // 56 requests/s at 80 per busy pod are 0.7 cores of one.
+        let (doubted, left) = after_an_hour_in_time(Some(0.7 * 5.0));
+        assert!(1.2 < doubted && left < 1.0 + 0.4 * (doubted - 1.0), "{doubted} {left}");
+        let (doubted, left) = after_an_hour_in_time(None);
+        assert!(left == doubted, "{doubted} {left}");
     }
 
     #[test]
