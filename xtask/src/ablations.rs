@@ -15,7 +15,7 @@ use anyhow::{Context, Result, bail, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::cargo::build_program;
-use crate::model::commit;
+use crate::model::{CANDLE_THREADS, commit};
 use crate::tools::repository_root;
 use outcome::{Capacity, Outcome};
 
@@ -268,6 +268,7 @@ impl Workshop<'_> {
         fs::write(&config, format!("{few}[pathwise]\nupdates = {updates}\n{lines}\n"))
             .with_context(|| format!("writing {}", config.display()))?;
         let mut command = Command::new(&self.rlscaler);
+        command.env(CANDLE_THREADS, "1");
         command.args(["train", "--validate-every", "0", "--name", arm.name, "--seed", &seed]);
         command.args(["--commit", &self.commit]).arg("--config").arg(&config).arg("--out").arg(model);
         if let Some(threads) = threads {

@@ -29,6 +29,13 @@ const LOOK_PERIOD: Duration = Duration::from_millis(50);
 /// Where the model is put unless told otherwise; disposable, as all of `target/` is.
 const DEFAULT_OUT: &str = "target/model";
 
+/// Threads of one matrix product. Where it is not set candle asks the system for its processors at every product, a tenth of
+/// the time of a training; the trainer's own pool is not bound to it.
+pub const CANDLE_THREADS: &str = "RAYON_NUM_THREADS";
+
+/// Updates between two looks at the loads models are chosen on, for the curve: a look takes as long as ten updates.
+const VALIDATE_EVERY: &str = "1000";
+
 /// The shipped model's weights, its manifest, and the scores of other training seeds.
 const WEIGHTS: &str = "models/base.safetensors";
 const MANIFEST: &str = "models/base.json";
@@ -64,7 +71,9 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let commit = commit(root)?;
     let began = Instant::now();
     let child = Command::new(program)
-        .args(["train", "--name", NAME, "--seed", &seed.to_string(), "--commit", &commit, "--out"])
+        .env(CANDLE_THREADS, "1")
+        .args(["train", "--name", NAME, "--seed", &seed.to_string(), "--validate-every", VALIDATE_EVERY])
+        .args(["--commit", &commit, "--out"])
         .arg(&out)
         .spawn()
         .context("starting rlscaler train")?;
