@@ -19,6 +19,9 @@ use crate::model::{CANDLE_THREADS, commit};
 use crate::tools::repository_root;
 use outcome::{Capacity, Outcome};
 
+/// Updates between two renewals of the episodes, as in the recipe.
+const UPDATES_PER_RENEWAL: u64 = 300;
+
 /// Where everything is kept; disposable, as all of `target/` is.
 const FOLDER: &str = "target/ablations";
 
@@ -265,7 +268,8 @@ impl Workshop<'_> {
         };
         let config = folder.join("config.toml");
         let few = episodes.map_or(String::new(), |episodes| format!("episode_count = {episodes}\n"));
-        fs::write(&config, format!("{few}[pathwise]\nupdates = {updates}\n{lines}\n"))
+        let renewals = updates / UPDATES_PER_RENEWAL;
+        fs::write(&config, format!("{few}renewals = {renewals}\n[pathwise]\nupdates = {updates}\n{lines}\n"))
             .with_context(|| format!("writing {}", config.display()))?;
         let mut command = Command::new(&self.rlscaler);
         command.env(CANDLE_THREADS, "1");
