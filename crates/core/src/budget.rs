@@ -13,7 +13,7 @@ const HALF_LIFE_SECS: f64 = 7.0 * 86_400.0;
 /// it the price of the first day swings, which costs more than it saves.
 const PRIOR_SECS: f64 = 4.0 * 3_600.0;
 /// The controller aims at this share of what the SLA allows.
-const SET_POINT: f64 = 0.55;
+const SET_POINT: f64 = 0.5;
 /// Price of lateness at the set point, 99 % and the usual surprise.
 const BASE_PRICE: f64 = 20.0;
 /// Surprise ([`crate::forecast::Forecaster::surprise`]) of a load that needs the base price.
