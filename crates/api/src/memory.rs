@@ -106,7 +106,8 @@ struct Wire {
     #[serde(skip_serializing_if = "Option::is_none")]
     sudden_zero_since: Option<f64>,
     busy_cores: f64,
-    typical_age: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    typical_age: Option<f64>,
     zeroed_by_us: bool,
     raised: f64,
     last_replicas: u32,

@@ -139,6 +139,7 @@ impl Brain {
             self.watch.change_unit();
             self.resumed = None;
             self.past = None;
+            self.lag = Lag::default();
         }
         let memory = self.hpa.memory();
         self.hpa = Hpa::stock(hpa_bounds(&settings), settings.time_factor, &memory);

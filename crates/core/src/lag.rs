@@ -20,15 +20,14 @@ pub(crate) struct Lag {
 }
 
 impl Lag {
-    /// As it was; 0 is none.
-    pub(crate) fn restore(typical_secs: f64) -> Self {
-        let is_age = 0.0 < typical_secs && typical_secs <= AGE_MAX_SECS;
-        Self { typical_secs: is_age.then_some(typical_secs) }
+    /// As it was.
+    pub(crate) fn restore(typical_secs: Option<f64>) -> Self {
+        Self { typical_secs: typical_secs.filter(|secs| (0.0..=AGE_MAX_SECS).contains(secs)) }
     }
 
-    /// What must survive: the typical age, seconds; 0 while none was seen.
-    pub(crate) fn typical_secs(&self) -> f64 {
-        self.typical_secs.unwrap_or(0.0)
+    /// What must survive: the typical age, seconds.
+    pub(crate) fn typical_secs(&self) -> Option<f64> {
+        self.typical_secs
     }
 
     /// Learns from one reading's age, `step_secs` after the last.
@@ -115,8 +114,11 @@ mod tests {
         let mut lag = Lag::default();
         after(&mut lag, [52.0, 60.0]);
         assert_eq!(Lag::restore(lag.typical_secs()), lag);
-        for nonsense in [0.0, -1.0, f64::NAN, f64::INFINITY, AGE_MAX_SECS + 1.0] {
-            assert_eq!(Lag::restore(nonsense), Lag::default());
+        let mut at_once = Lag::default();
+        after(&mut at_once, [0.0; 8]);
+        assert_eq!(Lag::restore(at_once.typical_secs()), at_once);
+        for nonsense in [-1.0, f64::NAN, f64::INFINITY, AGE_MAX_SECS + 1.0] {
+            assert_eq!(Lag::restore(Some(nonsense)), Lag::default());
         }
     }
 }

@@ -267,8 +267,8 @@ pub struct Memory {
     pub sudden_zero_since_secs: Option<f64>,
     /// Cores used while there was load, running mean; 0 when unknown.
     pub busy_cores: f64,
-    /// Typical age of a reading of the load, seconds; 0 when none told its age.
-    pub typical_age_secs: f64,
+    /// Typical age of a reading of the load, seconds; none while none told its age.
+    pub typical_age_secs: Option<f64>,
     /// The 0 replicas are ours.
     pub zeroed_by_us: bool,
     /// When the target's replicas were last seen to have been raised, by whomever; 0: never.

@@ -44,7 +44,7 @@ fn full() -> Memory {
     });
     Memory {
         started_secs: 1.0 / 3.0,
-        typical_age_secs: 200.0 / 3.0,
+        typical_age_secs: Some(200.0 / 3.0),
         scaling: scaling.clone(),
         hpa: scaling.clone(),
         failing_since_secs: Some(at(1)),
