@@ -10,7 +10,7 @@ use crate::settings::Settings;
 /// Half-life of the rolling late share: a week.
 const HALF_LIFE_SECS: f64 = 7.0 * 86_400.0;
 /// Traffic at the set point every service starts with, so that its first late requests are not a catastrophe: with an hour of
-/// it the price of the first day swings, which costs more than it saves.
+/// it the price of the first day swings, which costs changes and saves no replicas.
 const PRIOR_SECS: f64 = 4.0 * 3_600.0;
 /// The controller aims at this share of what the SLA allows.
 const SET_POINT: f64 = 0.5;

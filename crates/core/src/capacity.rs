@@ -142,7 +142,7 @@ impl Estimator {
     /// What a request costs, as the past tells; believed until enough was seen live.
     pub fn backfill(&mut self, settings: &Settings, history: &History) {
         let is_asked = settings.declared.qps && settings.declared.cpu;
-        self.past = past::cores_per_load(history, settings.time_factor).filter(|_| is_asked);
+        self.past = is_asked.then(|| past::cores_per_load(history, settings.time_factor)).flatten();
     }
 
     /// Moves times after the clock was stepped.
@@ -294,7 +294,7 @@ impl Estimator {
         memory.extremes = [memory.extremes[0].min(density), memory.extremes[1].max(density)];
     }
 
-    /// +2 % when a slot predicted safe came out late, -1 % on the reverse: `learning.md`.
+    /// +2 % when a slot predicted safe came out late, -1 % on the reverse; a doubt that CPU denies fades.
     fn doubt_or_trust(&mut self, settings: &Settings, sample: &PodSample, capacity: &PodCapacity) {
         let late = match (sample.late_share, sample.latency_ratio) {
             (Some(share), _) => LATE < share,

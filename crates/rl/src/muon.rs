@@ -42,8 +42,9 @@ fn orthogonalised(mut x: Vec<f32>, rows: usize) -> Vec<f32> {
     x.iter_mut().for_each(|value| *value /= norm);
     for _ in 0..ITERATIONS {
         let gram = gram(&x, rows);
-        let mut factor: Vec<f32> = product(&gram, &gram, rows).iter().map(|value| c * value).collect();
-        factor.iter_mut().zip(&gram).for_each(|(factor, gram)| *factor += b * gram);
+        let squared = product(&gram, &gram, rows);
+        let factor: Vec<f32> =
+            squared.iter().zip(&gram).map(|(square, gram)| c * square + b * gram).collect();
         let moved = product(&factor, &x, rows);
         x.iter_mut().zip(&moved).for_each(|(x, moved)| *x = a * *x + moved);
     }
