@@ -52,7 +52,7 @@ pub struct PathwiseSettings {
     /// Learning rate of the first update; it falls to 0 along a cosine.
     pub learning_rate: f64,
     /// The same of the actor's two hidden weight matrices, whose steps turn them in every direction alike ([`crate::muon`]). 0.008
-    /// is 2 % less loss than Adam after as many updates.
+    /// loses 0.7 % less than Adam on episodes it has not seen, after as many updates.
     pub matrix_learning_rate: f64,
     /// Largest norm of the actor's gradient, and of the critic's.
     pub gradient_norm_max: f64,
