@@ -163,12 +163,6 @@ impl Estimator {
         now_secs - self.memory.steady_since_secs
     }
 
-    /// Load per ready pod that is proven to be served in time; 0 when none is.
-    #[must_use]
-    pub fn proven_density(&self) -> f64 {
-        self.memory.good_density
-    }
-
     /// Learns from one tick.
     pub fn learn(&mut self, settings: &Settings, sample: &PodSample) {
         let Some(load) = sample.load.filter(|_| 0 < sample.ready) else { return };
@@ -192,11 +186,6 @@ impl Estimator {
                 self.memory.scale = (self.memory.scale * DOUBT).min(SCALE_MAX);
             }
         }
-    }
-
-    /// No more than this load per pod is proven.
-    pub(crate) fn disprove(&mut self, density: f64) {
-        self.memory.good_density = self.memory.good_density.min(density);
     }
 
     /// Cores one unit of load costs and the idle cores of a pod, where known. The load of a CPU-only policy is cores.
@@ -264,6 +253,13 @@ impl Estimator {
         Some((request? - idle) / slope / declared.rate_per_replica())
     }
 
+    /// CPU says that pods carry what was declared, or nearly so.
+    fn is_denied_by_cpu(&self, settings: &Settings, sample: &PodSample) -> bool {
+        let declared = declared_service(settings);
+        let share = declared.and_then(|declared| self.share_by_cpu(&declared, sample.pod_cpu_request));
+        share.is_some_and(|share| WITNESS_SHARE_MIN <= share)
+    }
+
     fn regress(&mut self, density: f64, mut cores: f64) {
         if let Some((slope, idle)) = self.cores_per_load().filter(|_| 20.0 < self.memory.sums[0]) {
             let expected = idle + slope * density;
@@ -315,9 +311,7 @@ impl Estimator {
             self.memory.extremes[1].max(self.memory.extremes_before[1]),
         ];
         let slots = (sample.step_secs / settings.scaled(SLOT_SECS)).min(1.0);
-        let request = sample.pod_cpu_request.filter(|&request| 0.0 < request);
-        let by_cpu = declared_service(settings).and_then(|declared| self.share_by_cpu(&declared, request));
-        if 1.0 < scale && by_cpu.is_some_and(|share| WITNESS_SHARE_MIN <= share) {
+        if 1.0 < scale && self.is_denied_by_cpu(settings, sample) {
             let keep = (-sample.step_secs / settings.scaled(DOUBT_HALF_LIFE_SECS)).exp2();
             self.memory.scale = scale.powf(keep);
         }

@@ -202,7 +202,7 @@ fn windows(rails: &Rails, scene: &Scene<'_>) -> Windows {
 /// An hour of a service's life.
 pub(crate) const HOUR_SECS: f64 = 3600.0;
 /// Changes an hour from which on our own maximum looks back further. From 5 on, as their root, takes a tenth of the changes
-/// and costs up to 3 % of replica-time.
+/// and costs up to 2 % of replica-time.
 const RESTLESS_PER_HOUR: f64 = 14.0;
 /// It never looks back further than this many times.
 const RESTLESS_MAX: f64 = 4.0;

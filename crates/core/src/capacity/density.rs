@@ -12,6 +12,17 @@ const DENSITY_FADE: f64 = 0.999_916;
 const COMFORT: f64 = 0.5;
 
 impl Estimator {
+    /// Load per ready pod that is proven to be served in time; 0 when none is.
+    #[must_use]
+    pub fn proven_density(&self) -> f64 {
+        self.memory.good_density
+    }
+
+    /// No more than this load per pod is proven.
+    pub(crate) fn disprove(&mut self, density: f64) {
+        self.memory.good_density = self.memory.good_density.min(density);
+    }
+
     /// Notes what this tick proves, and what it disproves.
     pub(super) fn note_density(&mut self, settings: &Settings, sample: &PodSample, density: f64) {
         let memory = &mut self.memory;
