@@ -33,7 +33,7 @@ const DEFAULT_OUT: &str = "target/model";
 /// the time of a training; the trainer's own pool is not bound to it.
 pub const CANDLE_THREADS: &str = "RAYON_NUM_THREADS";
 
-/// Updates between two looks at the loads models are chosen on, for the curve: a look takes as long as ten updates.
+/// Updates between two looks at the loads models are chosen on, for the curve.
 const VALIDATE_EVERY: &str = "1000";
 
 /// The shipped model's weights, its manifest, and the scores of other training seeds.
