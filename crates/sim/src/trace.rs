@@ -135,9 +135,9 @@ impl Trace {
     #[must_use]
     pub fn peak(&self) -> f64 {
         const PEAK_QUANTILE: f64 = 0.999;
-        let mut sorted = self.rates.clone();
-        sorted.sort_by(f64::total_cmp);
-        sorted[((sorted.len() - 1) as f64 * PEAK_QUANTILE) as usize]
+        let mut rates = self.rates.clone();
+        let index = ((rates.len() - 1) as f64 * PEAK_QUANTILE) as usize;
+        *rates.select_nth_unstable_by(index, f64::total_cmp).1
     }
 
     /// The same shape with every rate multiplied, a factor that is finite and not negative.
