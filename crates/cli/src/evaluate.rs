@@ -34,7 +34,7 @@ pub(crate) struct Args {
     /// Traces: bundled names, gen:SHAPE:SEED, or files (CSV, Prometheus JSON, access log).
     #[arg(long, value_name = "F[,F…]", value_delimiter = ',')]
     trace: Vec<String>,
-    /// Profiles: web, jvm, edge, llm, or files.
+    /// Profiles: web, small, jvm, edge, llm, or files.
     #[arg(long, value_name = "P[,P…]", value_delimiter = ',', default_value = "web", requires = "trace")]
     profile: Vec<String>,
     /// Scalers: planner, rl, rl:PATH (a model's files: a folder or a file stem), hpa[:TARGET[:WINDOW]],

@@ -45,7 +45,7 @@ pub(crate) struct Args {
     /// The draws of arrivals, start-up times and missing samples.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// The service: web, jvm, edge, llm, or a file [default: web, with the capacity, start-up time and price that the
+    /// The service: web, small, jvm, edge, llm, or a file [default: web, with the capacity, start-up time and price that the
     /// policy declares]. Target and bounds are always the policy's.
     #[arg(long, value_name = "P")]
     profile: Option<String>,

@@ -104,7 +104,10 @@ fn what_cannot_be_used_is_named() {
             vec!["evaluate", "--trace", "azure", "--scalers", "foo"],
             vec!["--scalers: expected one of planner", "`foo`"],
         ),
-        (vec!["evaluate", "--trace", "azure", "--profile", "wab"], vec!["wab: cannot be read", "web, jvm"]),
+        (
+            vec!["evaluate", "--trace", "azure", "--profile", "wab"],
+            vec!["wab: cannot be read", "web, small, jvm"],
+        ),
         (
             vec!["simulate", "--policy", "nowhere.yaml", "--trace", "azure"],
             vec!["nowhere.yaml: cannot be read"],

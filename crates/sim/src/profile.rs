@@ -91,7 +91,7 @@ pub enum ProfileFault {
 }
 
 /// Names of the profiles that ship.
-pub const NAMES: [&str; 4] = ["web", "jvm", "edge", "llm"];
+pub const NAMES: [&str; 5] = ["web", "small", "jvm", "edge", "llm"];
 
 impl Profile {
     /// A profile that ships, or the file at this path.
@@ -144,6 +144,7 @@ fn shipped(name: &str) -> Option<&'static str> {
     match name {
         "web" => Some(include_str!("../profiles/web.toml")),
         "jvm" => Some(include_str!("../profiles/jvm.toml")),
+        "small" => Some(include_str!("../profiles/small.toml")),
         "edge" => Some(include_str!("../profiles/edge.toml")),
         "llm" => Some(include_str!("../profiles/llm.toml")),
         _ => None,
