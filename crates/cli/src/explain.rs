@@ -62,10 +62,7 @@ async fn read(args: &Args, namespace: &str, name: &str) -> anyhow::Result<(RLRep
     let _ = rustls::crypto::ring::default_provider().install_default();
     let client = client(args.kubeconfig.as_deref()).await?;
     let policies: Api<RLReplicaPolicy> = Api::namespaced(client.clone(), namespace);
-    let policy = policies
-        .get(name)
-        .await
-        .with_context(|| format!("RLReplicaPolicy {namespace}/{name} cannot be read"))?;
+    let policy = found(policies.get_opt(name).await, &format!("RLReplicaPolicy {namespace}/{name}"))?;
     let events: Api<Event> = Api::namespaced(client, namespace);
     let about = format!("regarding.kind=RLReplicaPolicy,regarding.name={name}");
     // Without the right to list events the present decision can still be explained.
@@ -75,6 +72,22 @@ async fn read(args: &Args, namespace: &str, name: &str) -> anyhow::Result<(RLRep
         Vec::new()
     });
     Ok((policy, events))
+}
+
+/// The policy, or what a person can do about it.
+fn found(answer: kube::Result<Option<RLReplicaPolicy>>, what: &str) -> anyhow::Result<RLReplicaPolicy> {
+    const NOT_FOUND: u16 = 404;
+    match answer {
+        Ok(Some(policy)) => Ok(policy),
+        Ok(None) => Err(crate::Unusable(format!("{what}: there is none of this name")).into()),
+        // An apiserver that knows the kind says so with a reason, and kube makes `None` of it.
+        Err(kube::Error::Api(status)) if status.code == NOT_FOUND => Err(crate::Unusable(format!(
+            "{what}: this cluster does not know the kind; is the chart, or crds/rlreplicapolicies.yaml, installed?"
+        ))
+        .into()),
+        Err(kube::Error::Api(status)) => Err(anyhow::anyhow!("{what}: {}", status.message)),
+        Err(error) => Err(error).with_context(|| format!("{what} cannot be read")),
+    }
 }
 
 /// Everything there is to tell, as JSON; the table is made from it.

@@ -95,3 +95,16 @@ fn a_policy_without_a_decision_is_explained_too() {
     policy.status = None;
     assert!(table(&explanation(&policy, &[], 10)).contains("no decision yet"));
 }
+
+#[test]
+fn what_cannot_be_explained_is_told_in_a_persons_words() {
+    let status =
+        |code, message: &str| kube::core::Status { code, message: message.into(), ..Default::default() };
+    let told = |answer| found(answer, "RLReplicaPolicy shop/web").unwrap_err().to_string();
+    let refused = |code, message: &str| told(Err(kube::Error::Api(Box::new(status(code, message)))));
+    assert_eq!(told(Ok(None)), "RLReplicaPolicy shop/web: there is none of this name");
+    let unknown = refused(404, "404 page not found");
+    assert!(unknown.contains("does not know the kind") && unknown.contains("chart"), "{unknown}");
+    let forbidden = "rlreplicapolicies.rlscaler.io \"web\" is forbidden: User \"dev\" cannot get resource";
+    assert_eq!(refused(403, forbidden), format!("RLReplicaPolicy shop/web: {forbidden}"));
+}
