@@ -218,7 +218,7 @@ pub const ENTRIES: [Entry; 34] = [
         scope: Scope::Policy,
         unit: "price (no unit)",
         labels: &[],
-        meaning: "What a late request is worth to the policy: 1 to 1,500; about 20 for 99 % with the budget where it should be. Grows as the budget is used up, falls while replicas are dearer than usual",
+        meaning: "What a late request is worth to the policy: 1.5 to 1,500; about 20 for 99 % with the budget where it should be. Grows as the budget is used up, falls while replicas are dearer than usual",
         alert: "",
     },
     Entry {
