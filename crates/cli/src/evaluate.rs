@@ -146,6 +146,7 @@ fn read_suite(args: &Args) -> anyhow::Result<Suite> {
     let gated = args.gate.as_deref();
     let wishes = Wishes {
         scalers: gated.map_or(args.scalers.clone(), |path| gate::scalers(path, args.against.as_deref())),
+        gated: gated.is_some(),
         seeds: args.seeds,
         first_seed: args.first_seed,
         sla_percents: args.sla.clone(),

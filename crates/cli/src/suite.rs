@@ -115,6 +115,8 @@ pub(crate) struct Part {
 pub(crate) struct Wishes {
     /// Names of scalers.
     pub(crate) scalers: Vec<String>,
+    /// They were named by --gate and --against, not by --scalers.
+    pub(crate) gated: bool,
     /// Number of seeds.
     pub(crate) seeds: Option<u32>,
     /// First seed.

@@ -273,7 +273,7 @@ fn the_gate_lets_a_better_model_through_and_tells_why_it_refuses_others() {
     let nowhere = gate("nowhere", &roomy, "table");
     let error = String::from_utf8(nowhere.stderr).unwrap();
     assert_eq!(nowhere.status.code(), Some(2));
-    assert!(error.contains("nowhere.safetensors: cannot be read"), "{error}");
+    assert!(error.contains("--gate, --against: nowhere.safetensors: cannot be read"), "{error}");
 }
 
 /// Late share in percent, and replica-hours over the clairvoyant's, of the model in a case of the committed table.

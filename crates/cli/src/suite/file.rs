@@ -138,7 +138,8 @@ impl Wire {
         let contestants = if wishes.scalers.is_empty() {
             contestants(&scalers, &mut competitors, ladder, place, "scalers")?
         } else {
-            contestants(&wishes.scalers, &mut competitors, ladder, &flags, "--scalers")?
+            let named_by = if wishes.gated { "--gate, --against" } else { "--scalers" };
+            contestants(&wishes.scalers, &mut competitors, ladder, &flags, named_by)?
         };
         let mut found = Traces::new(wishes);
         let mut worlds = Vec::new();
