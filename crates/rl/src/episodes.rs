@@ -51,7 +51,7 @@ pub struct EpisodeSettings {
     pub slack: (f64, f64),
     /// Coefficient of variation of the service time.
     pub service_cv: (f64, f64),
-    /// Load at the peak, busy pods, log-uniform.
+    /// Load at the peak, busy pods, log-uniform: from services that a pod or two carry.
     pub peak_busy_pods: (f64, f64),
     /// History known, seconds, log-uniform.
     pub history_secs: (f64, f64),
@@ -83,7 +83,7 @@ impl Default for EpisodeSettings {
             service_secs: (0.01, 0.5),
             slack: (1.5, 6.2),
             service_cv: (0.3, 1.2),
-            peak_busy_pods: (4.0, 80.0),
+            peak_busy_pods: (1.0, 80.0),
             history_secs: (300.0, 8.0 * 86_400.0),
             load_power: (0.7, 1.5),
             capacity_error: (1.0, 1.0),

@@ -378,9 +378,9 @@ struct Outcome {
     need: f64,
 }
 
-/// Orders as the actor would have them, through the queue, and the derivative back to its output. Rounding is
-/// passed straight through; past the head's limit only a pull back inside counts. `end`: what is under way at the end is
-/// worth, beside the price.
+/// Orders as the actor would have them, through the queue, and the derivative back to its output: on a whole number that
+/// on the side where the answer goes next ([`Ordered::directions`]). Past the head's limit only a pull back inside
+/// counts. `end`: what is under way at the end is worth, beside the price.
 fn follow(
     settings: &PathwiseSettings,
     scene: &Scene<'_>,
@@ -389,11 +389,12 @@ fn follow(
     g: &[f32],
 ) -> Outcome {
     let (weights, difficulty) = (scene.weights(settings, price), scene.difficulty(settings, price));
-    let Ordered { wanted, orders, sources } = ordered;
+    let Ordered { wanted, orders, directions, sources } = ordered;
     let mut carried = vec![0.0; orders.len()];
     let pulling = window::Weights { end, ..weights };
+    let answered = (orders.as_slice(), directions.as_slice());
     let cost =
-        window::cost_and_gradient(&scene.window, orders, &pulling, &mut Scratch::default(), &mut carried);
+        window::cost_and_gradient(&scene.window, answered, &pulling, &mut Scratch::default(), &mut carried);
     let mut gradient = vec![0.0; orders.len()];
     for (&source, pull) in sources.iter().zip(carried) {
         gradient[source] += pull;

@@ -3,7 +3,7 @@
 //!
 //! In: a stretch of an episode, answers. Out: orders, and the measure of what they cost. Never: a network, randomness.
 
-use rlscaler_sim::window::{self, Cost, Scratch, State, Window};
+use rlscaler_sim::window::{self, Cost, Direction, Scratch, State, Window};
 
 use crate::episodes::Episode;
 use crate::head::{self, LOG_MULTIPLIER_LIMIT, UNIT_FEATURE};
@@ -82,7 +82,8 @@ impl<'a> Scene<'a> {
     pub(crate) fn ordered(&self, settings: &PathwiseSettings, log_multipliers: &[f32]) -> Ordered {
         let wanted = self.wanted(log_multipliers);
         let (orders, sources) = carried_out(settings, &wanted);
-        Ordered { wanted, orders, sources }
+        let directions = sources.iter().map(|&source| direction(wanted[source])).collect();
+        Ordered { wanted, orders, directions, sources }
     }
 
     fn wanted(&self, log_multipliers: &[f32]) -> Vec<f64> {
@@ -100,6 +101,8 @@ pub(crate) struct Ordered {
     pub(crate) wanted: Vec<f64>,
     /// Replicas ordered.
     pub(crate) orders: Vec<f64>,
+    /// Where each may go.
+    pub(crate) directions: Vec<Direction>,
     /// Which answer each order is.
     pub(crate) sources: Vec<usize>,
 }
@@ -137,7 +140,64 @@ pub(crate) fn whole(replicas: f64) -> f64 {
     replicas.ceil().max(1.0)
 }
 
+/// Where the order that an answer is rounded to goes as the answer moves, seen half a replica around it: that of a box of
+/// width 1, so that `d/dn E cost(whole(n + u))`, u even on (-1/2, 1/2), is the cost of one more, less the cost here, or
+/// the cost here, less that of one fewer. Below one replica nothing is nearer than one.
+fn direction(wanted: f64) -> Direction {
+    let edge = whole(wanted) - 0.5;
+    match wanted <= edge {
+        false => Direction::Up,
+        true if edge < 1.0 => Direction::Held,
+        true => Direction::Down,
+    }
+}
+
 fn mean_need(need: &[f32]) -> f64 {
     let sum: f64 = need.iter().map(|&n| f64::from(n)).sum();
     (sum / need.len() as f64).max(1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_goes_to_the_count_that_is_nearest_and_never_to_none() {
+        let cases = [
+            (0.0, Direction::Held),
+            (0.5, Direction::Held),
+            (0.51, Direction::Up),
+            (1.0, Direction::Up),
+            (1.01, Direction::Down),
+            (1.5, Direction::Down),
+            (1.51, Direction::Up),
+            (2.0, Direction::Up),
+            (7.2, Direction::Down),
+            (7.8, Direction::Up),
+        ];
+        for (wanted, expected) in cases {
+            assert_eq!(direction(wanted), expected, "{wanted}");
+        }
+    }
+
+    #[test]
+    fn a_step_in_its_direction_is_the_derivative_of_the_cost_spread_over_a_replica() {
+        let cost = |replicas: f64| (replicas - 2.3).powi(2) + 5.0 / replicas;
+        // The mean over a box of width 1 around `n`, by the midpoints of many parts.
+        let spread = |n: f64| {
+            const PARTS: i32 = 100_000;
+            let at = |part| cost(whole(n - 0.5 + (f64::from(part) + 0.5) / f64::from(PARTS)));
+            (0..PARTS).map(at).sum::<f64>() / f64::from(PARTS)
+        };
+        for n in [0.3, 0.7, 1.2, 1.8, 2.2, 2.9, 5.4] {
+            let here = whole(n);
+            let step = match direction(n) {
+                Direction::Up => cost(here + 1.0) - cost(here),
+                Direction::Down => cost(here) - cost(here - 1.0),
+                Direction::Held => 0.0,
+            };
+            let slope = (spread(n + 0.01) - spread(n - 0.01)) / 0.02;
+            assert!((step - slope).abs() < 1e-2, "{n}: {step} {slope}");
+        }
+    }
 }

@@ -6,9 +6,9 @@
 //! ([`rlscaler_core::queue`]), so learning and deciding believe in the same world.
 //!
 //! Within the window an order takes effect downwards at once and upwards after the start-up time: what is ready is
-//! the smallest of the orders of the last start-up time. Where an order stands on a kink (a whole number of
-//! replicas, several orders sharing the minimum) the derivative is the mean over the sides, which is what a step in
-//! all of them together would see.
+//! the smallest of the orders of the last start-up time. Where an order stands on a whole number of replicas, its
+//! [`Direction`] says which side's derivative it gets; several that share the minimum get their parts of what a step
+//! in all of them together would see. At every other kink the derivative is the mean over the sides.
 
 use rlscaler_core::queue::{Service, wait_exceeds};
 
@@ -86,6 +86,18 @@ impl Cost {
     }
 }
 
+/// Where an order may go from a whole number of replicas. The mean over both sides would charge it for a count that it
+/// is not near: a single pod for no pod at all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// To fewer: the derivative to the left.
+    Down,
+    /// To more: the derivative to the right.
+    Up,
+    /// Nowhere: nothing pulls at it.
+    Held,
+}
+
 /// What happened in one slot, kept for the way back.
 #[derive(Debug, Clone, Copy, Default)]
 struct Slot {
@@ -94,12 +106,39 @@ struct Slot {
     late: Late,
 }
 
-/// The late share of a slot and its two derivatives.
+/// The late share of a slot and its derivatives.
 #[derive(Debug, Clone, Copy, Default)]
 struct Late {
     share: f64,
-    per_ready: f64,
+    per_ready: Sides,
     per_backlog: f64,
+}
+
+/// A derivative to the left and to the right.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sides {
+    down: f64,
+    up: f64,
+}
+
+impl Sides {
+    /// Where there is no kink.
+    fn both(derivative: f64) -> Self {
+        Self { down: derivative, up: derivative }
+    }
+
+    /// `self + factor * other`.
+    fn plus(self, factor: f64, other: Self) -> Self {
+        Self { down: self.down + factor * other.down, up: self.up + factor * other.up }
+    }
+
+    fn of(self, direction: Direction) -> f64 {
+        match direction {
+            Direction::Down => self.down,
+            Direction::Up => self.up,
+            Direction::Held => 0.0,
+        }
+    }
 }
 
 /// Working memory, so that training allocates nothing per window.
@@ -145,20 +184,25 @@ pub fn by_slot(window: &Window<'_>, orders: &[f64], weights: &Weights, scratch: 
     (0..orders.len()).map(of_slot).collect()
 }
 
-/// The cost of `orders`, and into `gradient` the derivative of its weighted sum with respect to each of them.
+/// The cost of `orders`, and into `gradient` the derivative of its weighted sum with respect to each of them, in its
+/// direction.
 #[must_use]
 pub fn cost_and_gradient(
     window: &Window<'_>,
-    orders: &[f64],
+    (orders, directions): (&[f64], &[Direction]),
     weights: &Weights,
     scratch: &mut Scratch,
     gradient: &mut [f64],
 ) -> Cost {
     simulate(window, orders, scratch);
+    assert_eq!(orders.len(), directions.len(), "one direction per order");
     gradient.fill(0.0);
     add_spending(window, orders, weights, gradient);
-    add_end(window, orders, weights, gradient);
-    add_lateness(window, orders, weights, &scratch.slots, gradient);
+    add_end(window, (orders, directions), weights, gradient);
+    add_lateness(window, (orders, directions), weights, &scratch.slots, gradient);
+    for (pull, _) in gradient.iter_mut().zip(directions).filter(|(_, at)| **at == Direction::Held) {
+        *pull = 0.0;
+    }
     count(window, orders, scratch)
 }
 
@@ -221,10 +265,20 @@ fn add_spending(window: &Window<'_>, orders: &[f64], weights: &Weights, gradient
 }
 
 /// Derivatives of what is under way after the last slot, but for the backlog, which the lateness carries.
-fn add_end(window: &Window<'_>, orders: &[f64], weights: &Weights, gradient: &mut [f64]) {
+fn add_end(
+    window: &Window<'_>,
+    (orders, directions): (&[f64], &[Direction]),
+    weights: &Weights,
+    gradient: &mut [f64],
+) {
     let under_way = under_way(window, orders.len());
-    let of_them = &orders[under_way.clone()];
-    share_among_smallest(of_them, smallest(of_them), weights.end.ready, &mut gradient[under_way]);
+    let of_them = (&orders[under_way.clone()], &directions[under_way.clone()]);
+    share_among_smallest(
+        of_them,
+        smallest(of_them.0),
+        Sides::both(weights.end.ready),
+        &mut gradient[under_way],
+    );
     if let Some(last) = gradient.last_mut() {
         *last += weights.end.ordered;
     }
@@ -233,7 +287,7 @@ fn add_end(window: &Window<'_>, orders: &[f64], weights: &Weights, gradient: &mu
 /// Derivatives of the lateness and of the backlog at the end: backwards through the slots, carrying what a second of backlog will cost.
 fn add_lateness(
     window: &Window<'_>,
-    orders: &[f64],
+    (orders, directions): (&[f64], &[Direction]),
     weights: &Weights,
     slots: &[Slot],
     gradient: &mut [f64],
@@ -243,20 +297,18 @@ fn add_lateness(
     for slot in (0..slots.len()).rev() {
         let (load, state) = (window.load[slot], &slots[slot]);
         let (next_per_backlog, next_per_ready) = backlog_derivatives(window, load, state);
-        let mut per_ready = per_next_backlog * next_per_ready;
+        let mut per_ready = Sides::both(per_next_backlog * next_per_ready);
         let mut per_backlog = per_next_backlog * next_per_backlog;
         if window.burn_in <= slot && 0.0 < offered {
             let weight = weights.lateness * load / offered;
             let (_, pressure_per_ready, pressure_per_backlog) = pressure(window, load, state);
-            per_ready += weight * (state.late.per_ready + pressure_per_ready);
+            per_ready =
+                per_ready.plus(weight, state.late.per_ready).plus(weight, Sides::both(pressure_per_ready));
             per_backlog += weight * (state.late.per_backlog + pressure_per_backlog);
         }
-        share_among_smallest(
-            &orders[recent(window, slot)],
-            state.ready,
-            per_ready,
-            &mut gradient[recent(window, slot)],
-        );
+        let recent = recent(window, slot);
+        let of_them = (&orders[recent.clone()], &directions[recent.clone()]);
+        share_among_smallest(of_them, state.ready, per_ready, &mut gradient[recent]);
         per_next_backlog = per_backlog;
     }
 }
@@ -289,14 +341,20 @@ fn smallest(orders: &[f64]) -> f64 {
     orders.iter().copied().fold(f64::INFINITY, f64::min)
 }
 
-fn share_among_smallest(orders: &[f64], smallest: f64, derivative: f64, gradient: &mut [f64]) {
-    if derivative == 0.0 {
+/// Each that shares the minimum gets its own side's derivative over their number.
+fn share_among_smallest(
+    (orders, directions): (&[f64], &[Direction]),
+    smallest: f64,
+    derivative: Sides,
+    gradient: &mut [f64],
+) {
+    if derivative.down == 0.0 && derivative.up == 0.0 {
         return;
     }
     let sharing = orders.iter().filter(|&&order| order == smallest).count() as f64;
-    for (order, gradient) in orders.iter().zip(gradient) {
+    for ((order, direction), gradient) in orders.iter().zip(directions).zip(gradient) {
         if *order == smallest {
-            *gradient += derivative / sharing;
+            *gradient += derivative.of(*direction) / sharing;
         }
     }
 }
@@ -343,7 +401,7 @@ fn late(service: &Service, load: f64, ready: f64, backlog: f64, slot_secs: f64) 
     let until_per_ready = -(until / spare + service.slack_secs() * per_backlog);
     Late {
         share: until + (1.0 - until) * steady.share,
-        per_ready: (1.0 - until) * steady.per_ready + (1.0 - steady.share) * until_per_ready,
+        per_ready: Sides::both((1.0 - steady.share) * until_per_ready).plus(1.0 - until, steady.per_ready),
         per_backlog: (1.0 - steady.share) * per_backlog,
     }
 }
@@ -358,9 +416,10 @@ fn steady_late(service: &Service, load: f64, ready: f64) -> Late {
     }
     let right = tail(service, load, below + 1.0);
     let (share, per_ready) = if fraction == 0.0 {
-        (tail(service, load, below), (right - left) / 2.0)
+        let here = tail(service, load, below);
+        (here, Sides { down: here - left, up: right - here })
     } else {
-        (left + fraction * (right - left), right - left)
+        (left + fraction * (right - left), Sides::both(right - left))
     };
     Late { share, per_ready, per_backlog: 0.0 }
 }

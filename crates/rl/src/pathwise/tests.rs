@@ -21,6 +21,10 @@ pub(crate) fn row(load: f32, planner: f32) -> Vec<f32> {
 /// A service of constant load whose planner knows nothing: it always orders `planner` replicas. The features tell
 /// the load.
 pub(crate) fn constant_loads(planner: f32, episodes: usize) -> Vec<Episode> {
+    constant_loads_of(planner, episodes, 4.0..16.0)
+}
+
+fn constant_loads_of(planner: f32, episodes: usize, loads: std::ops::Range<f64>) -> Vec<Episode> {
     let mut rng = Seed(11).stream("constant loads");
     let service = Service { workers: 4, service_secs: 0.05, target_secs: 0.25, variability: 1.0 };
     let world = World {
@@ -33,7 +37,7 @@ pub(crate) fn constant_loads(planner: f32, episodes: usize) -> Vec<Episode> {
     };
     let slots = 100;
     let draw = |_| {
-        let load: f64 = rng.random_range(4.0..16.0);
+        let load: f64 = rng.random_range(loads.clone());
         let features = row(load as f32, planner).repeat(slots);
         Episode {
             world,
@@ -82,6 +86,39 @@ fn the_actor_learns_to_order_what_the_load_needs_and_more_where_lateness_is_dear
         orders(14.0, 20.0)
     );
     assert!(orders(10.0, 4.0) < orders(10.0, 400.0));
+}
+
+#[test]
+fn a_small_service_settles_inside_the_cheapest_count_and_not_at_its_edge() {
+    let episodes = constant_loads_of(3.0, 8, 1.25..1.35);
+    let settings = PathwiseSettings { softness_first: 0.0, ..small() };
+    let (learner, _) = learn(&settings, &episodes, Seed(1));
+    let net = ActorCritic::new(&learner.weights);
+    let scene = Scene::new(&settings, 0.0, &Draw { episode: &episodes[0], start: 0 });
+    for price in [4.0, 8.0, 16.0, 32.0] {
+        let weights = scene.weights(&settings, price);
+        let cost = |count: u32| {
+            let orders = vec![f64::from(count); settings.window_slots()];
+            window::cost(&scene.window, &orders, &mut Scratch::default()).total(&weights)
+        };
+        let cheapest = (1..=6).min_by(|&one, &other| cost(one).total_cmp(&cost(other))).unwrap();
+        let answer = 3.0 * f64::from(net.answer(&row(1.3, 3.0), price).log_multiplier).exp();
+        let inside = f64::from(cheapest) - 0.8..f64::from(cheapest) - 0.2;
+        assert!(inside.contains(&answer), "{answer} for {cheapest} at {price}");
+    }
+}
+
+#[test]
+fn nothing_pulls_at_an_answer_below_half_a_pod() {
+    let episodes = constant_loads_of(0.4, 1, 0.1..0.2);
+    let settings = small();
+    let scene = Scene::new(&settings, 1.0, &Draw { episode: &episodes[0], start: 0 });
+    let pulls = |g: f32| {
+        let g = vec![g; settings.window_slots()];
+        follow(&settings, &scene, (20.0, State::default()), &scene.ordered(&settings, &g), &g).gradient
+    };
+    assert!(pulls(0.0).iter().all(|&pull| pull == 0.0), "one pod either way");
+    assert!(0.0 < pulls(0.5).iter().sum::<f64>(), "two pods are not worth their price");
 }
 
 #[test]
