@@ -92,7 +92,7 @@ impl Default for PathwiseSettings {
             deadband: Tuning::default().deadband,
             raise_slack: Tuning::default().raise_slack,
             lower_slack: Tuning::default().lower_slack,
-            updates: 12_000,
+            updates: 14_000,
             learning_rate: 3e-3,
             matrix_learning_rate: 8e-3,
             gradient_norm_max: 1.0,
@@ -379,7 +379,7 @@ struct Outcome {
 }
 
 /// Orders as the actor would have them, through the queue, and the derivative back to its output: on a whole number that
-/// on the side where the answer goes next ([`Ordered::directions`]). Past the head's limit only a pull back inside
+/// on the side the answer leans to ([`Ordered::leans`]). Past the head's limit only a pull back inside
 /// counts. `end`: what is under way at the end is worth, beside the price.
 fn follow(
     settings: &PathwiseSettings,
@@ -389,10 +389,10 @@ fn follow(
     g: &[f32],
 ) -> Outcome {
     let (weights, difficulty) = (scene.weights(settings, price), scene.difficulty(settings, price));
-    let Ordered { wanted, orders, directions, sources } = ordered;
+    let Ordered { wanted, orders, leans, sources } = ordered;
     let mut carried = vec![0.0; orders.len()];
     let pulling = window::Weights { end, ..weights };
-    let answered = (orders.as_slice(), directions.as_slice());
+    let answered = (orders.as_slice(), leans.as_slice());
     let cost =
         window::cost_and_gradient(&scene.window, answered, &pulling, &mut Scratch::default(), &mut carried);
     let mut gradient = vec![0.0; orders.len()];

@@ -7,7 +7,7 @@
 //!
 //! Within the window an order takes effect downwards at once and upwards after the start-up time: what is ready is
 //! the smallest of the orders of the last start-up time. Where an order stands on a whole number of replicas, its
-//! [`Direction`] says which side's derivative it gets; several that share the minimum get their parts of what a step
+//! [`Lean`] says which side's derivative it gets; several that share the minimum get their parts of what a step
 //! in all of them together would see. At every other kink the derivative is the mean over the sides.
 
 use rlscaler_core::queue::{Service, wait_exceeds};
@@ -86,16 +86,21 @@ impl Cost {
     }
 }
 
-/// Where an order may go from a whole number of replicas. The mean over both sides would charge it for a count that it
-/// is not near: a single pod for no pod at all.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Direction {
-    /// To fewer: the derivative to the left.
-    Down,
-    /// To more: the derivative to the right.
-    Up,
-    /// Nowhere: nothing pulls at it.
-    Held,
+/// Which side's derivative an order on a whole number of replicas gets: the weights of the two. The mean over both would charge
+/// a small service for counts that it is not near: a single pod for no pod at all.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Lean {
+    /// Of the derivative to the left: to fewer.
+    pub down: f64,
+    /// Of the derivative to the right: to more.
+    pub up: f64,
+}
+
+impl Lean {
+    /// What a derivative that is the same on both sides is multiplied with.
+    fn sum(self) -> f64 {
+        self.down + self.up
+    }
 }
 
 /// What happened in one slot, kept for the way back.
@@ -132,12 +137,8 @@ impl Sides {
         Self { down: self.down + factor * other.down, up: self.up + factor * other.up }
     }
 
-    fn of(self, direction: Direction) -> f64 {
-        match direction {
-            Direction::Down => self.down,
-            Direction::Up => self.up,
-            Direction::Held => 0.0,
-        }
+    fn of(self, lean: Lean) -> f64 {
+        lean.down * self.down + lean.up * self.up
     }
 }
 
@@ -184,25 +185,25 @@ pub fn by_slot(window: &Window<'_>, orders: &[f64], weights: &Weights, scratch: 
     (0..orders.len()).map(of_slot).collect()
 }
 
-/// The cost of `orders`, and into `gradient` the derivative of its weighted sum with respect to each of them, in its
-/// direction.
+/// The cost of `orders`, and into `gradient` the derivative of its weighted sum with respect to each of them, by its
+/// lean.
 #[must_use]
 pub fn cost_and_gradient(
     window: &Window<'_>,
-    (orders, directions): (&[f64], &[Direction]),
+    (orders, leans): (&[f64], &[Lean]),
     weights: &Weights,
     scratch: &mut Scratch,
     gradient: &mut [f64],
 ) -> Cost {
     simulate(window, orders, scratch);
-    assert_eq!(orders.len(), directions.len(), "one direction per order");
+    assert_eq!(orders.len(), leans.len(), "one lean per order");
     gradient.fill(0.0);
     add_spending(window, orders, weights, gradient);
-    add_end(window, (orders, directions), weights, gradient);
-    add_lateness(window, (orders, directions), weights, &scratch.slots, gradient);
-    for (pull, _) in gradient.iter_mut().zip(directions).filter(|(_, at)| **at == Direction::Held) {
-        *pull = 0.0;
+    for (pull, lean) in gradient.iter_mut().zip(leans) {
+        *pull *= lean.sum();
     }
+    add_end(window, (orders, leans), weights, gradient);
+    add_lateness(window, (orders, leans), weights, &scratch.slots, gradient);
     count(window, orders, scratch)
 }
 
@@ -265,29 +266,24 @@ fn add_spending(window: &Window<'_>, orders: &[f64], weights: &Weights, gradient
 }
 
 /// Derivatives of what is under way after the last slot, but for the backlog, which the lateness carries.
-fn add_end(
-    window: &Window<'_>,
-    (orders, directions): (&[f64], &[Direction]),
-    weights: &Weights,
-    gradient: &mut [f64],
-) {
+fn add_end(window: &Window<'_>, (orders, leans): (&[f64], &[Lean]), weights: &Weights, gradient: &mut [f64]) {
     let under_way = under_way(window, orders.len());
-    let of_them = (&orders[under_way.clone()], &directions[under_way.clone()]);
+    let of_them = (&orders[under_way.clone()], &leans[under_way.clone()]);
     share_among_smallest(
         of_them,
         smallest(of_them.0),
         Sides::both(weights.end.ready),
         &mut gradient[under_way],
     );
-    if let Some(last) = gradient.last_mut() {
-        *last += weights.end.ordered;
+    if let Some((last, lean)) = gradient.last_mut().zip(leans.last()) {
+        *last += weights.end.ordered * lean.sum();
     }
 }
 
 /// Derivatives of the lateness and of the backlog at the end: backwards through the slots, carrying what a second of backlog will cost.
 fn add_lateness(
     window: &Window<'_>,
-    (orders, directions): (&[f64], &[Direction]),
+    (orders, leans): (&[f64], &[Lean]),
     weights: &Weights,
     slots: &[Slot],
     gradient: &mut [f64],
@@ -307,7 +303,7 @@ fn add_lateness(
             per_backlog += weight * (state.late.per_backlog + pressure_per_backlog);
         }
         let recent = recent(window, slot);
-        let of_them = (&orders[recent.clone()], &directions[recent.clone()]);
+        let of_them = (&orders[recent.clone()], &leans[recent.clone()]);
         share_among_smallest(of_them, state.ready, per_ready, &mut gradient[recent]);
         per_next_backlog = per_backlog;
     }
@@ -343,7 +339,7 @@ fn smallest(orders: &[f64]) -> f64 {
 
 /// Each that shares the minimum gets its own side's derivative over their number.
 fn share_among_smallest(
-    (orders, directions): (&[f64], &[Direction]),
+    (orders, leans): (&[f64], &[Lean]),
     smallest: f64,
     derivative: Sides,
     gradient: &mut [f64],
@@ -352,9 +348,9 @@ fn share_among_smallest(
         return;
     }
     let sharing = orders.iter().filter(|&&order| order == smallest).count() as f64;
-    for ((order, direction), gradient) in orders.iter().zip(directions).zip(gradient) {
+    for ((order, lean), gradient) in orders.iter().zip(leans).zip(gradient) {
         if *order == smallest {
-            *gradient += derivative.of(*direction) / sharing;
+            *gradient += derivative.of(*lean) / sharing;
         }
     }
 }

@@ -2,7 +2,6 @@
 
 use proptest::prelude::*;
 
-use super::Direction::{Down, Held, Up};
 use super::*;
 
 const SERVICE: Service = Service { workers: 4, service_secs: 0.05, target_secs: 0.25, variability: 1.0 };
@@ -26,14 +25,18 @@ fn total(window: &Window<'_>, orders: &[f64], end: State) -> f64 {
     cost(window, orders, &mut Scratch::default()).total(&Weights { end, ..WEIGHTS })
 }
 
-fn gradient(window: &Window<'_>, orders: &[f64], direction: Direction) -> Vec<f64> {
-    gradient_with(window, orders, &vec![direction; orders.len()], NOTHING)
+const UP: Lean = Lean { down: 0.0, up: 1.0 };
+const DOWN: Lean = Lean { down: 1.0, up: 0.0 };
+const HELD: Lean = Lean { down: 0.0, up: 0.0 };
+
+fn gradient(window: &Window<'_>, orders: &[f64], lean: Lean) -> Vec<f64> {
+    gradient_with(window, orders, &vec![lean; orders.len()], NOTHING)
 }
 
-fn gradient_with(window: &Window<'_>, orders: &[f64], directions: &[Direction], end: State) -> Vec<f64> {
+fn gradient_with(window: &Window<'_>, orders: &[f64], leans: &[Lean], end: State) -> Vec<f64> {
     let mut gradient = vec![0.0; orders.len()];
     let weights = Weights { end, ..WEIGHTS };
-    let _ = cost_and_gradient(window, (orders, directions), &weights, &mut Scratch::default(), &mut gradient);
+    let _ = cost_and_gradient(window, (orders, leans), &weights, &mut Scratch::default(), &mut gradient);
     gradient
 }
 
@@ -43,9 +46,9 @@ fn slope_together(window: &Window<'_>, orders: &[f64], step: f64) -> f64 {
     (total(window, &moved, NOTHING) - total(window, orders, NOTHING)) / step
 }
 
-/// Slope of the total along `direction`: the mean of both sides, `step` away.
-fn slope(window: &Window<'_>, orders: &[f64], end: State, direction: &[f64], step: f64) -> f64 {
-    let moved = |by: f64| orders.iter().zip(direction).map(|(o, d)| o + by * d).collect::<Vec<_>>();
+/// Slope of the total along `lean`: the mean of both sides, `step` away.
+fn slope(window: &Window<'_>, orders: &[f64], end: State, lean: &[f64], step: f64) -> f64 {
+    let moved = |by: f64| orders.iter().zip(lean).map(|(o, d)| o + by * d).collect::<Vec<_>>();
     (total(window, &moved(step), end) - total(window, &moved(-step), end)) / (2.0 * step)
 }
 
@@ -77,7 +80,7 @@ fn an_order_serves_only_after_the_start_up_and_is_paid_for_at_once() {
 fn a_window_without_load_costs_its_replicas_and_nothing_is_late() {
     let found = cost(&window(&[0.0; 4]), &[3.0; 4], &mut Scratch::default());
     assert_eq!((found.late_share, found.lateness, found.replicas), (0.0, 0.0, 3.0));
-    assert!(gradient(&window(&[0.0; 4]), &[3.0; 4], Up).iter().all(|g| g.is_finite()));
+    assert!(gradient(&window(&[0.0; 4]), &[3.0; 4], UP).iter().all(|g| g.is_finite()));
 }
 
 #[test]
@@ -118,10 +121,10 @@ fn on_a_whole_number_all_orders_together_see_the_slope_on_the_side_they_go_to() 
     for (load, count) in cases {
         let orders = vec![count; load.len()];
         let window = window(&load);
-        let sum = |direction| gradient(&window, &orders, direction).iter().sum::<f64>();
+        let sum = |lean| gradient(&window, &orders, lean).iter().sum::<f64>();
         let (right, left) = (slope_together(&window, &orders, 1e-6), slope_together(&window, &orders, -1e-6));
-        assert!((sum(Up) - right).abs() < 1e-5, "{load:?} {count}: {} {right}", sum(Up));
-        assert!((sum(Down) - left).abs() < 1e-5, "{load:?} {count}: {} {left}", sum(Down));
+        assert!((sum(UP) - right).abs() < 1e-5, "{load:?} {count}: {} {right}", sum(UP));
+        assert!((sum(DOWN) - left).abs() < 1e-5, "{load:?} {count}: {} {left}", sum(DOWN));
         assert!(left < right, "what one more saves is less than what one fewer loses");
     }
 }
@@ -129,47 +132,42 @@ fn on_a_whole_number_all_orders_together_see_the_slope_on_the_side_they_go_to() 
 #[test]
 fn without_a_backlog_the_way_up_is_what_one_replica_more_costs() {
     let load = [1.3; 10];
-    let found: f64 = gradient(&window(&load), &[2.0; 10], Up).iter().sum();
+    let found: f64 = gradient(&window(&load), &[2.0; 10], UP).iter().sum();
     let step = slope_together(&window(&load), &[2.0; 10], 1.0);
     assert!((found - step).abs() < 1e-9 && 0.0 < found, "{found} {step}");
-    assert!(gradient(&window(&load), &[2.0; 10], Down).iter().sum::<f64>() < 0.0, "one fewer is late");
+    assert!(gradient(&window(&load), &[2.0; 10], DOWN).iter().sum::<f64>() < 0.0, "one fewer is late");
 }
 
 #[test]
 fn orders_that_share_the_minimum_each_see_their_own_side_and_a_held_one_sees_nothing() {
     let load = [10.4; 10];
     let (window, orders) = (window(&load), [11.0; 10]);
-    let mut directions = [Up, Down, Held, Down, Up, Up, Held, Down, Down, Up];
-    let found = gradient_with(&window, &orders, &directions, END);
-    let of = |direction| gradient_with(&window, &orders, &[direction; 10], END);
-    let (up, down) = (of(Up), of(Down));
+    let mut leans = [UP, DOWN, HELD, DOWN, UP, UP, HELD, DOWN, DOWN, UP];
+    let found = gradient_with(&window, &orders, &leans, END);
+    let of = |lean| gradient_with(&window, &orders, &[lean; 10], END);
+    let (up, down) = (of(UP), of(DOWN));
     assert_ne!(up, down);
-    for (slot, direction) in directions.into_iter().enumerate() {
-        let expected = match direction {
-            Up => up[slot],
-            Down => down[slot],
-            Held => 0.0,
-        };
-        assert_eq!(found[slot], expected, "slot {slot}");
+    for (slot, lean) in leans.into_iter().enumerate() {
+        assert_eq!(found[slot], lean.up * up[slot] + lean.down * down[slot], "slot {slot}");
     }
-    directions.fill(Held);
-    assert_eq!(gradient_with(&window, &orders, &directions, END), [0.0; 10]);
+    leans.fill(HELD);
+    assert_eq!(gradient_with(&window, &orders, &leans, END), [0.0; 10]);
 }
 
 #[test]
 fn exactly_at_capacity_both_sides_ask_for_more() {
     let (load, orders) = ([8.0; 6], [8.0; 6]);
-    for direction in [Up, Down] {
-        let found: f64 = gradient(&window(&load), &orders, direction).iter().sum();
-        assert!(found.is_finite() && found < 0.0, "{direction:?} {found}");
+    for lean in [UP, DOWN] {
+        let found: f64 = gradient(&window(&load), &orders, lean).iter().sum();
+        assert!(found.is_finite() && found < 0.0, "{lean:?} {found}");
     }
 }
 
 #[test]
 fn where_everything_is_late_more_replicas_still_help() {
     let load = [40.0; 10];
-    assert!(gradient(&window(&load), &[10.0; 10], Up).iter().sum::<f64>() < 0.0);
-    assert!(gradient(&window(&load), &[0.0; 10], Up).iter().all(|g| g.is_finite()));
+    assert!(gradient(&window(&load), &[10.0; 10], UP).iter().sum::<f64>() < 0.0);
+    assert!(gradient(&window(&load), &[0.0; 10], UP).iter().all(|g| g.is_finite()));
 }
 
 proptest! {
@@ -180,15 +178,15 @@ proptest! {
         startup_slots in 0_usize..5,
         slot in 0_usize..12,
         end in prop::sample::select(vec![NOTHING, END]),
-        directions in prop::collection::vec(prop::sample::select(vec![Up, Down]), 12),
+        leans in prop::collection::vec(prop::sample::select(vec![UP, DOWN]), 12),
     ) {
         const STEP: f64 = 1e-6;
         let window = Window { startup_slots, ..window(&load) };
-        let direction = unit(slot, 12);
+        let lean = unit(slot, 12);
         // Next to a kink the two sides differ and neither is wrong; such draws are left to the tests above.
-        let (near, wide) = (slope(&window, &orders, end, &direction, STEP), slope(&window, &orders, end, &direction, 3.0 * STEP));
+        let (near, wide) = (slope(&window, &orders, end, &lean, STEP), slope(&window, &orders, end, &lean, 3.0 * STEP));
         prop_assume!((near - wide).abs() < 1e-3 * (1.0 + near.abs()));
-        let found = gradient_with(&window, &orders, &directions, end)[slot];
+        let found = gradient_with(&window, &orders, &leans, end)[slot];
         prop_assert!((found - near).abs() < 2e-3 * (1.0 + near.abs()), "{found} {near}");
     }
 
@@ -197,11 +195,11 @@ proptest! {
         load in prop::collection::vec(0.0..200.0_f64, 9),
         orders in prop::collection::vec(0_u32..200, 9),
         startup_slots in 0_usize..12,
-        direction in prop::sample::select(vec![Up, Down]),
+        lean in prop::sample::select(vec![UP, DOWN]),
     ) {
         let orders: Vec<f64> = orders.into_iter().map(f64::from).collect();
         let window = Window { startup_slots, ..window(&load) };
-        prop_assert!(gradient(&window, &orders, direction).iter().all(|g| g.is_finite()));
+        prop_assert!(gradient(&window, &orders, lean).iter().all(|g| g.is_finite()));
         let found = cost(&window, &orders, &mut Scratch::default());
         prop_assert!((0.0..=1.0 + 1e-12).contains(&found.late_share));
     }
