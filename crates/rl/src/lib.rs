@@ -10,6 +10,7 @@ pub mod choosing;
 pub mod episodes;
 pub mod gate;
 pub mod head;
+mod layers;
 pub mod left_out;
 pub mod life;
 pub mod limits;

@@ -5,9 +5,9 @@
 
 use candle_core::backprop::GradStore;
 use candle_core::{DType, Device, Result, Tensor, Var};
-use candle_nn::ops::silu;
 
 use crate::head::{GATE_SCALE, HEAD, UNIT_FEATURE, UNIT_MAX, UNIT_MIN};
+use crate::layers::{linear, silu};
 use crate::weights::{CENTRE, SPREAD, Weights, layout};
 
 /// Parameters as candle variables, in the order of [`layout`].
@@ -121,7 +121,7 @@ impl Tensors {
 
 /// A network's outputs for rows of inputs.
 pub(crate) fn three_layers(input: &Tensor, weights: [&Tensor; 3], biases: [&Tensor; 3]) -> Result<Tensor> {
-    let layer = |x: &Tensor, at: usize| x.matmul(weights[at])?.broadcast_add(biases[at]);
+    let layer = |x: &Tensor, at: usize| linear(x, weights[at], biases[at]);
     let first = silu(&layer(input, 0)?)?;
     let second = silu(&layer(&first, 1)?)?;
     layer(&second, 2)
