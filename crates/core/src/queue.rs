@@ -123,6 +123,54 @@ pub fn exact_replicas(service: &Service, busy_workers: f64, allowed: f64, limit:
 /// Part of a replica by which [`exact_replicas`] is above the whole number below, at least.
 const SMALLEST_PART: f64 = 1e-6;
 
+/// [`late_share`] of one load for any number of replicas, each found once: Erlang's recursion goes on where it stopped.
+#[derive(Debug, Clone)]
+pub struct LateShares {
+    service: Service,
+    busy_workers: f64,
+    erlang: Erlang,
+    /// Replicas of the first share known.
+    first: u32,
+    shares: Vec<f64>,
+}
+
+impl LateShares {
+    /// Of this service under this load; nothing is computed yet.
+    #[must_use]
+    pub fn new(service: &Service, busy_workers: f64) -> Self {
+        let first = (busy_workers / f64::from(service.workers)).floor().max(0.0) as u32;
+        Self { service: *service, busy_workers, erlang: Erlang::below(busy_workers), first, shares: vec![] }
+    }
+
+    /// True when it was made for these.
+    #[must_use]
+    pub fn are_of(&self, service: &Service, busy_workers: f64) -> bool {
+        self.busy_workers == busy_workers && self.service == *service
+    }
+
+    /// The late share with this many replicas.
+    pub fn with(&mut self, replicas: u32) -> f64 {
+        if self.busy_workers <= 0.0 {
+            return 0.0;
+        }
+        let Some(place) = replicas.checked_sub(self.first) else { return 1.0 };
+        while self.shares.len() <= place as usize {
+            let replicas = u64::from(self.first) + self.shares.len() as u64;
+            let next = self.next(replicas * u64::from(self.service.workers));
+            self.shares.push(next);
+        }
+        self.shares[place as usize]
+    }
+
+    fn next(&mut self, servers: u64) -> f64 {
+        if servers as f64 <= self.busy_workers {
+            return 1.0;
+        }
+        self.erlang.advance_to(servers);
+        tail(&self.service, &self.erlang, self.service.slack_secs())
+    }
+}
+
 /// Mean wait in seconds (exact for M/M/c, Allen-Cunneen otherwise); infinite at or above capacity.
 #[must_use]
 pub fn mean_wait_secs(service: &Service, busy_workers: f64, replicas: u32) -> f64 {
@@ -180,6 +228,7 @@ fn decay(service: &Service, spare: f64, wait_secs: f64) -> f64 {
 
 /// Erlang's loss formula as a recursion over servers: 1/B(c) = 1 + c/a * 1/B(c-1). Below the load every step shrinks
 /// an error by c/a, so it may start close to the load from a rough guess.
+#[derive(Debug, Clone)]
 struct Erlang {
     load: f64,
     servers: u64,
@@ -243,6 +292,19 @@ mod tests {
             assert!((late_share(&service, rho, 1) - expected).abs() < 1e-12);
             let mean = rho * 0.05 / (1.0 - rho);
             assert!((mean_wait_secs(&service, rho, 1) - mean).abs() < 1e-12);
+        }
+    }
+
+    #[test]
+    fn late_shares_found_one_after_another_are_those_found_alone() {
+        for (workers, busy_workers) in [(1, 0.0), (1, 0.3), (1, 3.0), (4, 37.9), (16, 640.0), (8, 24.0)] {
+            let service = web(workers);
+            let mut shares = LateShares::new(&service, busy_workers);
+            for replicas in [7, 5, 0, 90, 6, 3, 41, 40] {
+                let alone = late_share(&service, busy_workers, replicas);
+                assert_eq!(shares.with(replicas), alone, "{workers} {busy_workers} {replicas}");
+            }
+            assert!(shares.are_of(&service, busy_workers) && !shares.are_of(&web(workers + 1), busy_workers));
         }
     }
 

@@ -282,6 +282,7 @@ fn lesson(
         chunk.draws.iter().zip(g.chunks_exact(slots * prices)).zip(pulls.chunks_exact_mut(slots * prices))
     {
         let scene = Scene::new(settings, softness, draw);
+        let mut scratch = Scratch::default();
         let of_price = |place: usize| g.iter().skip(place).step_by(prices).copied().collect::<Vec<f32>>();
         let ordered: Vec<Ordered> =
             (0..prices).map(|place| scene.ordered(settings, &of_price(place))).collect();
@@ -295,7 +296,8 @@ fn lesson(
             }
         };
         for (place, &price) in chunk.prices.iter().enumerate() {
-            let outcome = follow(settings, &scene, (price, ends[place]), &ordered[place], &of_price(place));
+            let (ordered, g) = (&ordered[place], of_price(place));
+            let outcome = follow(settings, &scene, (price, ends[place]), ordered, &g, &mut scratch);
             for (pull, &derivative) in pulls.iter_mut().skip(place).step_by(prices).zip(&outcome.gradient) {
                 *pull = derivative as f32;
             }
@@ -387,14 +389,14 @@ fn follow(
     (price, end): (f64, State),
     ordered: &Ordered,
     g: &[f32],
+    scratch: &mut Scratch,
 ) -> Outcome {
     let (weights, difficulty) = (scene.weights(settings, price), scene.difficulty(settings, price));
     let Ordered { wanted, orders, leans, sources } = ordered;
     let mut carried = vec![0.0; orders.len()];
     let pulling = window::Weights { end, ..weights };
     let answered = (orders.as_slice(), leans.as_slice());
-    let cost =
-        window::cost_and_gradient(&scene.window, answered, &pulling, &mut Scratch::default(), &mut carried);
+    let cost = window::cost_and_gradient(&scene.window, answered, &pulling, scratch, &mut carried);
     let mut gradient = vec![0.0; orders.len()];
     for (&source, pull) in sources.iter().zip(carried) {
         gradient[source] += pull;

@@ -10,7 +10,7 @@
 //! [`Lean`] says which side's derivative it gets; several that share the minimum get their parts of what a step
 //! in all of them together would see. At every other kink the derivative is the mean over the sides.
 
-use rlscaler_core::queue::{Service, wait_exceeds};
+use rlscaler_core::queue::{LateShares, Service};
 
 /// Ready replicas below which the pressure term no longer grows, so that nothing divides by zero.
 const READY_MIN: f64 = 0.25;
@@ -146,6 +146,23 @@ impl Sides {
 #[derive(Debug, Clone, Default)]
 pub struct Scratch {
     slots: Vec<Slot>,
+    /// What is known of each slot's queue; other orders in the same window ask for it again.
+    shares: Vec<LateShares>,
+}
+
+impl Scratch {
+    /// Late shares of this slot, those of before where they are still about the same queue.
+    fn shares(&mut self, service: &Service, load: f64, slot: usize) -> &mut LateShares {
+        let busy_workers = load * f64::from(service.workers);
+        if self.shares.len() == slot {
+            self.shares.push(LateShares::new(service, busy_workers));
+        }
+        let shares = &mut self.shares[slot];
+        if !shares.are_of(service, busy_workers) {
+            *shares = LateShares::new(service, busy_workers);
+        }
+        shares
+    }
 }
 
 /// The cost of `orders` over the window; `orders` and `window.load` have the same length.
@@ -213,7 +230,8 @@ fn simulate(window: &Window<'_>, orders: &[f64], scratch: &mut Scratch) {
     let mut backlog = 0.0;
     for (slot, &load) in window.load.iter().enumerate() {
         let ready = smallest(&orders[recent(window, slot)]);
-        let late = late(&window.service, load, ready, backlog, window.slot_secs);
+        let shares = scratch.shares(&window.service, load, slot);
+        let late = late(&window.service, shares, (load, backlog), ready, window.slot_secs);
         let state = Slot { ready, backlog, late };
         scratch.slots.push(state);
         backlog = backlog_after(window, load, &state);
@@ -375,7 +393,13 @@ fn pressure(window: &Window<'_>, load: f64, state: &Slot) -> (f64, f64, f64) {
 /// Late share of a slot with `ready` replicas that begins behind `backlog` busy-pod seconds of work: all are late until
 /// the backlog no longer takes longer than the slack, the tail of the queue from then on. So it counts how long an
 /// overload lasts to the second, and every replica that shortens it shows in the derivative.
-fn late(service: &Service, load: f64, ready: f64, backlog: f64, slot_secs: f64) -> Late {
+fn late(
+    service: &Service,
+    shares: &mut LateShares,
+    (load, backlog): (f64, f64),
+    ready: f64,
+    slot_secs: f64,
+) -> Late {
     if load <= 0.0 {
         return Late::default();
     }
@@ -384,7 +408,7 @@ fn late(service: &Service, load: f64, ready: f64, backlog: f64, slot_secs: f64) 
         return all;
     }
     let beyond = backlog - service.slack_secs() * ready;
-    let steady = steady_late(service, load, ready);
+    let steady = steady_late(shares, ready);
     if beyond <= 0.0 {
         return steady;
     }
@@ -403,26 +427,22 @@ fn late(service: &Service, load: f64, ready: f64, backlog: f64, slot_secs: f64) 
 }
 
 /// The tail of the queue with nothing waiting at first. Between whole numbers of replicas it is interpolated linearly.
-fn steady_late(service: &Service, load: f64, ready: f64) -> Late {
+fn steady_late(shares: &mut LateShares, ready: f64) -> Late {
     let below = ready.floor();
     let fraction = ready - below;
-    let left = tail(service, load, if fraction == 0.0 { below - 1.0 } else { below });
+    let here = below as u32;
+    let left = shares.with(if fraction == 0.0 { here.saturating_sub(1) } else { here });
     if left < NEGLIGIBLE {
         return Late { share: left, ..Late::default() };
     }
-    let right = tail(service, load, below + 1.0);
+    let right = shares.with(here + 1);
     let (share, per_ready) = if fraction == 0.0 {
-        let here = tail(service, load, below);
-        (here, Sides { down: here - left, up: right - here })
+        let share = shares.with(here);
+        (share, Sides { down: share - left, up: right - share })
     } else {
         (left + fraction * (right - left), Sides::both(right - left))
     };
     Late { share, per_ready, per_backlog: 0.0 }
-}
-
-fn tail(service: &Service, load: f64, replicas: f64) -> f64 {
-    let busy_workers = load * f64::from(service.workers);
-    wait_exceeds(service, busy_workers, replicas.max(0.0) as u32, service.slack_secs())
 }
 
 /// A late share below which its derivatives are not worth computing.

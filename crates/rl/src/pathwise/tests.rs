@@ -115,7 +115,15 @@ fn nothing_pulls_at_an_answer_below_half_a_pod() {
     let scene = Scene::new(&settings, 1.0, &Draw { episode: &episodes[0], start: 0 });
     let pulls = |g: f32| {
         let g = vec![g; settings.window_slots()];
-        follow(&settings, &scene, (20.0, State::default()), &scene.ordered(&settings, &g), &g).gradient
+        follow(
+            &settings,
+            &scene,
+            (20.0, State::default()),
+            &scene.ordered(&settings, &g),
+            &g,
+            &mut Scratch::default(),
+        )
+        .gradient
     };
     assert!(pulls(0.0).iter().all(|&pull| pull == 0.0), "one pod either way");
     assert!(0.0 < pulls(0.8).iter().sum::<f64>(), "two pods are not worth their price");
@@ -137,7 +145,14 @@ fn beyond_the_heads_limit_only_a_pull_back_counts() {
     let settings = small();
     let scene = Scene::new(&settings, 1.0, &Draw { episode: &episodes[0], start: 0 });
     let outcome_of = |g: &[f32], price: f64| {
-        follow(&settings, &scene, (price, State::default()), &scene.ordered(&settings, g), g)
+        follow(
+            &settings,
+            &scene,
+            (price, State::default()),
+            &scene.ordered(&settings, g),
+            g,
+            &mut Scratch::default(),
+        )
     };
     let far_above = vec![LOG_MULTIPLIER_LIMIT + 0.1; settings.window_slots()];
     let outcome = outcome_of(&far_above, 1.5);
