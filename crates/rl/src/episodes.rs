@@ -101,6 +101,8 @@ impl Default for EpisodeSettings {
 pub struct Episode {
     /// The service.
     pub world: World,
+    /// Nothing of its past is known.
+    pub fresh: bool,
     /// Features, slot after slot.
     pub features: Vec<f32>,
     /// The planner's answer that the multiplier is applied to.
@@ -275,7 +277,15 @@ pub fn record(world: &World, stretch: &Stretch<'_>, rng: &mut Stream) -> Episode
     let need = load.iter().map(|&load| need(world, load)).collect();
     let usual_late_share = usual_late_share(world, stretch)
         .max(PLANNER_LATE_WEIGHT * planner_late_share(world, &load, &planner));
-    Episode { world: *world, features, planner, load, need, usual_late_share }
+    Episode {
+        world: *world,
+        fresh: stretch.history_secs <= 0.0,
+        features,
+        planner,
+        load,
+        need,
+        usual_late_share,
+    }
 }
 
 /// A policy that leaves everything to the planner and remembers what it was shown.

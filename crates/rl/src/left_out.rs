@@ -161,6 +161,7 @@ mod tests {
         row[PLANNER_RATIO] = (12.1_f32 / 8.1).ln();
         let episode = Episode {
             world,
+            fresh: false,
             features: row.repeat(2),
             planner: vec![12.0; 2],
             load: vec![8.0; 2],

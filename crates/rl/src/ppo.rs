@@ -223,9 +223,9 @@ fn draw<'a>(
 ) -> Vec<(Draw<'a>, f64)> {
     let one = |_| {
         let episode = &episodes[rng.random_range(0..episodes.len())];
-        let start = rng.random_range(0..=episode.slots() - world.window_slots());
+        let draw = Draw::any(world, episode, rng);
         let price = PRICE_MIN * (rng.random_range(0.0..1.0) * (PRICE_MAX / PRICE_MIN).ln()).exp();
-        (Draw { episode, start }, price)
+        (draw, price)
     };
     (0..settings.batch).map(one).collect()
 }

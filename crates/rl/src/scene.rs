@@ -1,8 +1,10 @@
 //! A window of a service's life as learners go through it: what of it does not depend on their answers, and what the
 //! guardrails make of those.
 //!
-//! In: a stretch of an episode, answers. Out: orders, and the measure of what they cost. Never: a network, randomness.
+//! In: a stretch of an episode, answers. Out: orders, and the measure of what they cost. Never: a network.
 
+use rand::RngExt;
+use rlscaler_sim::seed::Stream;
 use rlscaler_sim::window::{self, Cost, Lean, Scratch, State, Window};
 
 use crate::episodes::Episode;
@@ -15,7 +17,29 @@ use crate::pathwise::PathwiseSettings;
 pub(crate) struct Draw<'a> {
     pub(crate) episode: &'a Episode,
     pub(crate) start: usize,
+    /// Slots that are simulated and not counted.
+    pub(crate) burn_in: usize,
 }
+
+impl<'a> Draw<'a> {
+    /// The window whose counted part begins at this slot. A service's first slots have nothing before them.
+    pub(crate) fn counted_from(settings: &PathwiseSettings, episode: &'a Episode, slot: usize) -> Self {
+        let burn_in = slot.min(settings.burn_in_slots);
+        Self { episode, start: slot - burn_in, burn_in }
+    }
+
+    /// Any of them; of a service without history, half from its first minutes.
+    pub(crate) fn any(settings: &PathwiseSettings, episode: &'a Episode, rng: &mut Stream) -> Self {
+        let last = episode.slots() - settings.counted_slots;
+        let first_minutes = episode.fresh && rng.random_bool(FIRST_MINUTES_SHARE);
+        let last = if first_minutes { last.min(settings.burn_in_slots) } else { last };
+        Self::counted_from(settings, episode, rng.random_range(0..=last))
+    }
+}
+
+/// Share of the windows of a service without history that begin in its first minutes: what is known changes with every
+/// slot there, and one window in thirteen would show it.
+const FIRST_MINUTES_SHARE: f64 = 0.5;
 
 /// What is the same whatever is answered and whatever lateness costs.
 #[derive(Debug, Clone)]
@@ -36,7 +60,7 @@ pub(crate) struct Scene<'a> {
 
 impl<'a> Scene<'a> {
     pub(crate) fn new(settings: &PathwiseSettings, softness: f64, draw: &Draw<'a>) -> Self {
-        let Draw { episode, start } = *draw;
+        let Draw { episode, start, burn_in } = *draw;
         let slots = start..start + settings.window_slots();
         let window = Window {
             service: episode.world.service,
@@ -44,7 +68,7 @@ impl<'a> Scene<'a> {
             slot_secs: SLOT_SECS,
             startup_slots: episode.world.startup_slots(),
             timeout_secs: episode.world.timeout_secs,
-            burn_in: settings.burn_in_slots,
+            burn_in,
             softness,
         };
         let planner = &episode.planner[slots.clone()];
@@ -145,7 +169,7 @@ pub(crate) fn whole(replicas: f64) -> f64 {
 /// width loses 2 to 6 % less than with a whole one's; on large ones, at high prices, 4 % more.
 const BOX_SHARE: f64 = 0.125;
 /// See [`BOX_SHARE`].
-const BOX_LIMITS: (f64, f64) = (0.5, 1.0);
+const BOX_LIMITS: (f64, f64) = (0.5, 2.0);
 
 /// Which side of the order that an answer is rounded to the cost is to be spread to, over a box of width s:
 /// `d/dn E cost(whole(n + u))`, u even on (-s/2, s/2), is 1/s times the cost of one more, less the cost here, where the next
@@ -168,7 +192,34 @@ fn mean_need(need: &[f32]) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use rlscaler_sim::seed::Seed;
+
     use super::*;
+    use crate::pathwise::tests::constant_loads;
+
+    #[test]
+    fn every_slot_of_a_life_may_be_counted_and_a_fresh_ones_first_minutes_often_are() {
+        let settings =
+            PathwiseSettings { burn_in_slots: 20, counted_slots: 44, ..PathwiseSettings::default() };
+        let mut episode = constant_loads(10.0, 1).remove(0);
+        let counts = |episode: &Episode| {
+            let mut rng = Seed(5).stream("draws");
+            let mut counted = vec![0; episode.slots()];
+            for _ in 0..4_000 {
+                let Draw { start, burn_in, .. } = Draw::any(&settings, episode, &mut rng);
+                let window = start..start + settings.window_slots();
+                assert!(window.end <= episode.slots(), "{window:?}");
+                counted[start + burn_in..window.end].iter_mut().for_each(|count| *count += 1);
+            }
+            counted
+        };
+        let settled = counts(&episode);
+        assert!(settled.iter().all(|&count| 0 < count), "{settled:?}");
+        episode.fresh = true;
+        let fresh = counts(&episode);
+        assert!(fresh.iter().all(|&count| 0 < count), "{fresh:?}");
+        assert!(1.5 * f64::from(settled[10]) < f64::from(fresh[10]), "{} {}", settled[10], fresh[10]);
+    }
 
     #[test]
     fn an_answer_leans_to_the_counts_that_are_near_and_never_to_none() {
@@ -184,7 +235,7 @@ mod tests {
         check(7.8, 0.0, 1.0);
         check(5.3, 1.0 / 0.75, 0.0);
         check(5.5, 0.0, 0.0);
-        check(30.4, 1.0, 0.0);
+        check(30.4, 0.5, 0.5);
     }
 
     #[test]

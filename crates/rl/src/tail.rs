@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn the_slope_of_the_value_is_the_derivative_with_respect_to_what_is_under_way() {
         let episodes = constant_loads(10.0, 1);
-        let draw = Draw { episode: &episodes[0], start: 5 };
+        let draw = Draw { episode: &episodes[0], start: 5, burn_in: 20 };
         for seed in 0..5 {
             let critic = random(seed);
             let network = critic.network();
@@ -199,7 +199,7 @@ mod tests {
     #[test]
     fn an_untrained_critic_pulls_at_nothing_and_a_trained_one_tells_few_from_enough() {
         let episodes = constant_loads(10.0, 1);
-        let draw = Draw { episode: &episodes[0], start: 0 };
+        let draw = Draw { episode: &episodes[0], start: 0, burn_in: 20 };
         let of = |ready: f64| {
             let state = State { ready, ordered: ready, backlog: 0.0 };
             Seen { draw, slot: 20, price: 20.0, state }

@@ -41,6 +41,7 @@ fn constant_loads_of(planner: f32, episodes: usize, loads: std::ops::Range<f64>)
         let features = row(load as f32, planner).repeat(slots);
         Episode {
             world,
+            fresh: false,
             features,
             planner: vec![planner; slots],
             load: vec![load; slots],
@@ -94,7 +95,11 @@ fn a_small_service_settles_inside_the_cheapest_count_and_not_at_its_edge() {
     let settings = PathwiseSettings { softness_first: 0.0, ..small() };
     let (learner, _) = learn(&settings, &episodes, Seed(1));
     let net = ActorCritic::new(&learner.weights);
-    let scene = Scene::new(&settings, 0.0, &Draw { episode: &episodes[0], start: 0 });
+    let scene = Scene::new(
+        &settings,
+        0.0,
+        &Draw { episode: &episodes[0], start: 0, burn_in: settings.burn_in_slots },
+    );
     for price in [4.0, 8.0, 16.0, 32.0] {
         let weights = scene.weights(&settings, price);
         let cost = |count: u32| {
@@ -112,7 +117,11 @@ fn a_small_service_settles_inside_the_cheapest_count_and_not_at_its_edge() {
 fn nothing_pulls_at_an_answer_below_half_a_pod() {
     let episodes = constant_loads_of(0.4, 1, 0.1..0.2);
     let settings = small();
-    let scene = Scene::new(&settings, 1.0, &Draw { episode: &episodes[0], start: 0 });
+    let scene = Scene::new(
+        &settings,
+        1.0,
+        &Draw { episode: &episodes[0], start: 0, burn_in: settings.burn_in_slots },
+    );
     let pulls = |g: f32| {
         let g = vec![g; settings.window_slots()];
         follow(
@@ -143,7 +152,11 @@ fn beyond_the_heads_limit_only_a_pull_back_counts() {
     // Both limits are near a whole number then, where something pulls.
     let episodes = constant_loads(9.25, 1);
     let settings = small();
-    let scene = Scene::new(&settings, 1.0, &Draw { episode: &episodes[0], start: 0 });
+    let scene = Scene::new(
+        &settings,
+        1.0,
+        &Draw { episode: &episodes[0], start: 0, burn_in: settings.burn_in_slots },
+    );
     let outcome_of = |g: &[f32], price: f64| {
         follow(
             &settings,

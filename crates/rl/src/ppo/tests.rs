@@ -79,7 +79,8 @@ fn no_order_ever_leaves_the_bounds_or_rises_faster_than_behavior_allows() {
     let driver = rollout::Driver::new(&learner, &settings, &world);
     let mut rng = Seed(7).stream("bounds");
     for episode in &episodes {
-        let outcome = driver.window(&Draw { episode, start: 3 }, 20.0, &mut rng);
+        let outcome =
+            driver.window(&Draw { episode, start: 3, burn_in: world.burn_in_slots }, 20.0, &mut rng);
         for pair in outcome.orders.windows(2) {
             assert!((1.0..=1000.0).contains(&pair[1]), "{pair:?}");
             assert!(pair[1] <= (2.0 * pair[0]).max(pair[0] + 4.0), "{pair:?}");
@@ -95,7 +96,7 @@ fn what_a_slot_is_told_is_against_the_planner_on_the_same_arrivals() {
     let settings = PpoSettings { steps: [0.0; ACTIONS], ..settings };
     let learner = Learner::new(&settings, FEATURES, &episodes, Seed(2));
     let driver = rollout::Driver::new(&learner, &settings, &world);
-    let draw = Draw { episode: &episodes[0], start: 0 };
+    let draw = Draw { episode: &episodes[0], start: 0, burn_in: world.burn_in_slots };
     let outcome = driver.window(&draw, 20.0, &mut Seed(7).stream("paired"));
     assert_eq!(outcome.loss, outcome.planner_loss);
     assert!(outcome.tries.iter().all(|tried| tried.advantage == 0.0));
