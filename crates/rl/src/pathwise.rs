@@ -47,7 +47,8 @@ pub struct PathwiseSettings {
     pub raise_slack: f64,
     /// Replicas below the next lower count that a decrease takes, likewise.
     pub lower_slack: f64,
-    /// Updates: eight minutes of two cores. 14,000 lose as much on unseen episodes, half a per cent more at most.
+    /// Updates. 20,000 lose no less on unseen episodes, and at prices from 300 up, which rare events decide, up to 9 % more: what helps there is
+    /// more episodes.
     pub updates: u64,
     /// Learning rate of the first update; it falls to 0 along a cosine.
     pub learning_rate: f64,
@@ -92,7 +93,7 @@ impl Default for PathwiseSettings {
             deadband: Tuning::default().deadband,
             raise_slack: Tuning::default().raise_slack,
             lower_slack: Tuning::default().lower_slack,
-            updates: 20_000,
+            updates: 14_000,
             learning_rate: 3e-3,
             matrix_learning_rate: 8e-3,
             gradient_norm_max: 1.0,
