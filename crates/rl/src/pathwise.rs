@@ -47,8 +47,8 @@ pub struct PathwiseSettings {
     pub raise_slack: f64,
     /// Replicas below the next lower count that a decrease takes, likewise.
     pub lower_slack: f64,
-    /// Updates. 20,000 lose no less on unseen episodes, and at prices from 300 up, which rare events decide, up to 9 % more: what helps there is
-    /// more episodes.
+    /// Updates. 20,000, with half the renewals of episodes, lose no less on unseen ones, and more at prices from 300 up, which
+    /// rare events decide.
     pub updates: u64,
     /// Learning rate of the first update; it falls to 0 along a cosine.
     pub learning_rate: f64,

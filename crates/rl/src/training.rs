@@ -31,8 +31,8 @@ pub struct TrainingSettings {
     /// Episodes that windows are drawn from at any time. 8,000 take 570 MB.
     pub episode_count: u64,
     /// How often in the run a tenth of them, the oldest, gives way to new ones. A net learns episodes that stay: with 12,000
-    /// instead of 3,000 it loses 1 % less on others after as many updates. 80 instead of 40, 14,000 updates instead of 20,000: 1 to
-    /// 9 % less at prices from 300 up, nothing below.
+    /// instead of 3,000 it loses 1 % less on others after as many updates. 80 instead of 40, with 14,000
+    /// updates instead of 20,000: up to 9 % less at prices from 300 up where a week is known.
     pub renewals: u64,
     /// What they are drawn from.
     pub episodes: EpisodeSettings,
