@@ -57,6 +57,20 @@ fn unit(slot: usize, slots: usize) -> Vec<f64> {
 }
 
 #[test]
+fn what_was_simulated_before_with_the_same_memory_changes_nothing() {
+    let mut scratch = Scratch::default();
+    let slower = Service { service_secs: 0.1, ..SERVICE };
+    for (service, load) in [(SERVICE, [5.0, 6.0, 7.5]), (SERVICE, [5.0, 9.0, 7.5]), (slower, [5.0, 9.0, 7.5])]
+    {
+        let window = Window { service, ..window(&load) };
+        for orders in [[8.0, 8.0, 9.0], [10.0, 9.0, 7.0]] {
+            let again = cost(&window, &orders, &mut scratch);
+            assert_eq!(again, cost(&window, &orders, &mut Scratch::default()), "{load:?} {orders:?}");
+        }
+    }
+}
+
+#[test]
 fn orders_below_the_load_are_late_and_those_far_above_are_not() {
     let load = [10.0; 8];
     let few = cost(&window(&load), &[5.0; 8], &mut Scratch::default());
