@@ -142,7 +142,7 @@ impl Sides {
     }
 }
 
-/// Working memory, so that training allocates nothing per window.
+/// Working memory, so that what is followed again in one window finds its queue known.
 #[derive(Debug, Clone, Default)]
 pub struct Scratch {
     slots: Vec<Slot>,
